@@ -25,6 +25,7 @@ OLD_S = 3600.0
 CRASH_OLD_S = 7 * DAY_S
 CRASHED = "host/crashed"
 MAX_WORD = 64  # characters of a name that a log line gives
+MAX_NAMED = 4  # things of one fault, the newest
 
 PAGE = Page(
     formula="events of the kernel log by table: kind, severity, number in a window, no recovery",
@@ -58,7 +59,7 @@ class Host(Stateful):
     """
 
     name = "host"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
@@ -131,10 +132,14 @@ class Host(Stateful):
             severity = max(rule.with_job, rule.severity, key=RANK.__getitem__)
         where = f"Node {device.host}" if device.kind == "node" else f"On {device.host}"
         under = f" Job {job} runs there." if job else ""
+        # Another server, or the same one once more, is no flicker of what was reported before.
+        again, thing.reported = not thing.reported, True
+        all_of_it = dict.fromkeys(each.words for each in self._things.reported(device, thing.fault))
+        words = "; ".join(list(all_of_it)[-MAX_NAMED:])
         verdict = Verdict(
-            rule.fault, severity, rule.action, f"{where}: {thing.words}.{under}", (thing.text,)
+            rule.fault, severity, rule.action, f"{where}: {words}.{under}", (thing.text,)
         )
-        yield from self._standing.holds(device, verdict, at, thing.onset_ns)
+        yield from self._standing.holds(device, verdict, at, thing.onset_ns, recurred=again)
 
     def _recovered(self, event: Event, at: Instant) -> Iterator[Finding]:
         for thing in self._things.all():

@@ -22,7 +22,8 @@ class Thing:
     """One thing of a device that has one fault.
 
     ``counts`` are (time, number of errors) of its events, ``first_ns`` and ``last_ns`` on the clock
-    of durations; ``onset_ns`` is when the first of those that count happened, unix.
+    of durations; ``onset_ns`` is when the first of those that count happened, unix; whether it
+    was ``reported``.
     """
 
     device: Device
@@ -35,6 +36,7 @@ class Thing:
     words: str = ""
     text: str = ""
     counts: list[tuple[int, int]] = field(default_factory=list)
+    reported: bool = False
 
     @property
     def key(self) -> Key:
@@ -66,6 +68,10 @@ class Things:
         """Those that are known, the one silent for longest first."""
         return iter(tuple(self._known.values()))
 
+    def reported(self, device: Device, fault: str) -> Iterator[Thing]:
+        """Those of a device and fault that were reported."""
+        return (one for one in self.all() if one.reported and one.key[:2] == (device, fault))
+
     def left(self, device: Device, fault: str) -> bool:
         """Whether anything of a device still has this fault."""
         return any(key[:2] == (device, fault) for key in self._known)
@@ -88,6 +94,7 @@ class Things:
                 one.words,
                 one.text,
                 [list(each) for each in one.counts],
+                one.reported,
             ]
             for one in self._known.values()
         ]
@@ -96,9 +103,10 @@ class Things:
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it is not that."""
         known: dict[Key, Thing] = {}
-        for device, fault, name, first, last, onset, rule, words, text, counts in from_text_array(
+        for device, fault, name, first, last, onset, rule, words, text, *more in from_text_array(
             state["known"]
         ):
+            counts, reported = more
             one = Thing(
                 Device(**device),
                 str(fault),
@@ -110,6 +118,7 @@ class Things:
                 str(words),
                 str(text),
                 [(int(at), int(n)) for at, n in counts],
+                bool(reported),
             )
             known[one.key] = one
 

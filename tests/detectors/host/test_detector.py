@@ -162,6 +162,30 @@ def test_another_server_that_is_back_ends_nothing() -> None:
     assert kernel.faults == {}
 
 
+def test_a_second_server_that_is_gone_is_named_beside_the_first() -> None:
+    """One finding about the node, which names both."""
+    kernel = Kernel()
+    for server in ("filer1", "filer2"):
+        kernel.reports("network_filesystem_error", filesystem="nfs", server=server)
+        kernel.wait(120)
+    (finding,) = kernel.open.values()
+    assert "filer1" in finding.summary
+    assert "filer2" in finding.summary
+
+
+def test_a_server_that_is_gone_again_within_the_hour_is_reported_again() -> None:
+    """It was back for ten minutes: no flicker of what was reported before."""
+    kernel = Kernel()
+    kernel.job()
+    for _ in range(2):
+        kernel.reports("network_filesystem_error", filesystem="nfs", server="filer1")
+        kernel.wait(120)
+        assert kernel.faults == {"storage/server": "page"}
+        kernel.reports("network_filesystem_recovered", filesystem="nfs", server="filer1")
+        kernel.wait(600)
+        assert kernel.faults == {}
+
+
 def test_storage_that_is_gone_under_a_job_is_a_page_with_the_job() -> None:
     """And a ticket on an idle node."""
     for job, severity in ((True, "page"), (False, "ticket")):

@@ -23,6 +23,7 @@ CHAIN_S = (
     3.0  # within which the lines of a chain follow each other at home; elsewhere the file says
 )
 DYING_S = (20.0, 600.0)  # from the last evidence to the end of the job
+QUIET_S = 6 * HOUR  # without a word, until what nobody reports the end of is over
 PATIENCE_S = (10 * MINUTE, 40 * MINUTE)  # of a job that waits for its files
 
 
@@ -64,7 +65,7 @@ def troubles(plan: Plan, *, of: Sequence[Trouble]) -> None:
         busy = trouble.needs_job or plan.rng.random() < plan.draw("busy_share")
         due = course.due_s(trouble)
         place = plan.place(
-            over_s + BOOT_S,
+            over_s + (QUIET_S if trouble.quiet else BOOT_S),
             needs_s=due + 10 * MINUTE,
             busy=busy,
             stays_s=due + MINUTE if busy else 0.0,
