@@ -49,7 +49,7 @@ PAGE = Page(
         "Of one GPU: reset it."
     ),
     clears="After a minute without the condition.",
-    unscored="its scenarios are tests over a scripted driver (tests/integration).",
+    scored_as=("nvlink-fabric",),
     limits=tuple(
         Default(one.name, f"{one.after_s} s", f"{one.severity}: {one.words}") for one in CONDITIONS
     ),

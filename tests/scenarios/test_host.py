@@ -15,6 +15,7 @@ from detectors.availability import Availability
 from detectors.host import Host
 from detectors.host.rules import RULES
 from detectors.incidents import Incidents
+from detectors.nvlink_fabric import NvLinkFabric
 from evaluation.metrics.alerts import alerts_of_incidents
 from evaluation.metrics.match import Case, match
 from evaluation.runs.truths import plain_truths
@@ -54,7 +55,7 @@ def test_every_spelling_is_understood(trouble: Trouble) -> None:
 def judged(name: str, nodes: int, days: float) -> tuple[list[Case], list[Incident]]:
     """Cases and incidents of a run, judged by what reads the kernel log and states alone."""
     run = render(load_scenario(name), 4, nodes=nodes, days=days)
-    detectors, fusion = (Host(), Availability()), Incidents()
+    detectors, fusion = (Host(), Availability(), NvLinkFabric()), Incidents()
     findings: list[Finding] = []
     incidents: list[tuple[int, Incident]] = []
     for seen in run.observations():
@@ -70,7 +71,7 @@ def judged(name: str, nodes: int, days: float) -> tuple[list[Case], list[Inciden
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [*range(33, 44)])
+@pytest.mark.parametrize("number", [*range(33, 45)])
 def test_each_trouble_is_found_in_time_on_its_device(number: int) -> None:
     """With jobs and without, with whatever follows it."""
     cases, _ = judged(f"F{number}", 12, 0.25)

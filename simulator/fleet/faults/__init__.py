@@ -10,6 +10,7 @@ from functools import partial
 
 from simulator.fleet.faults import (
     ecc,
+    fabric,
     job,
     lemon,
     link,
@@ -70,7 +71,7 @@ FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F41": partial(planning.troubles, of=devices.ADAPTERS),
     "F42": partial(planning.troubles, of=kernel.RESOURCES),
     "F43": crash.driver_hung,
-    # F44 is for the fabric of GPUs.
+    "F44": fabric.fabric,
     "F45": partial(together.several, faults=2),
     "F46": partial(together.several, faults=3),
     "F50": stalls.stuck,

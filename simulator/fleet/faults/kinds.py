@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from pipeline.finding import Severity
+from simulator.fabric_reports import COMPLETED, NVML_ERROR_UNKNOWN
 from simulator.fleet import effects, kernel_logs
 from simulator.fleet.topology import GPUS
 from simulator.fleet.troubles import devices, hardware, kernel, storage
@@ -99,6 +100,13 @@ def _nvlink(world: FleetState, *, at: Strike) -> Process:
     world.gpu_columns.set_gauge("nvlinks_down", 0.0, at.row)
 
 
+def _fabric(world: FleetState, *, at: Strike) -> Process:
+    world.gpu_columns.set_gauge("fabric_state", float(COMPLETED), at.row)
+    world.gpu_columns.set_gauge("fabric_error_code", float(NVML_ERROR_UNKNOWN), at.row)
+    yield at.lasts_s
+    world.gpu_columns.set_gauge("fabric_error_code", 0.0, at.row)
+
+
 def _link(world: FleetState, *, at: Strike) -> Process:
     effects.link(world, at.row, up=False)
     yield at.lasts_s
@@ -149,6 +157,7 @@ KINDS: Mapping[str, Kind] = {
     "uncontained": Kind("gpu", "ecc", "page", partial(_memory, contained=False), after_s=1.6),
     "limit": Kind("gpu", "power-limit", "ticket", _limit, by_s=300.0, halts=False),
     "nvlink": Kind("gpu", "nvlink", "page", _nvlink, by_s=180.0),
+    "fabric": Kind("gpu", "nvlink-fabric", "page", _fabric, after_s=30.0, by_s=40.0),
     "cut_off": Kind(
         "gpu", "pcie", "page", partial(_line, of=devices.PCIE[0].spellings), stays=True
     ),
@@ -178,4 +187,5 @@ KINDS: Mapping[str, Kind] = {
 # What one of these does to a node is what the other one looks like there.
 ALIKE = (
     frozenset({"driver", "lost"}), frozenset({"driver", "hung"}), frozenset({"switch", "nvlink"}),
+    frozenset({"switch", "fabric"}),
 )  # fmt: skip
