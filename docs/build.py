@@ -288,6 +288,8 @@ def _dcgm_flags() -> str:
 
 
 def _effect(flag: dcgm_flags.DcgmFlag) -> str:
+    if flag.kind == "refused":
+        return "refused"
     return f"`{'.'.join(flag.setting)}`" if flag.setting else "nothing"
 
 

@@ -231,6 +231,7 @@ class Agent:
             metrics_path=config.web.telemetry_path,
             max_scrapes=config.web.max_concurrent_scrapes,
             health_listen=config.web.health_listen_address,
+            health_require_gpus=config.web.health_require_gpus,
             file=WebFile(Path(config.web.config_file)) if config.web.config_file else None,
             metrics=metrics,
             follows=follows,

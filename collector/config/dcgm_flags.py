@@ -1,9 +1,9 @@
 """dcgm-exporter's flags and variables as they stand: what each means here, so that its command
 lines and manifests keep working.
 
-Names, variables and defaults: README and ``pkg/cmd/app.go`` of dcgm-exporter 4.8.4. A flag without
-meaning here is accepted and logged once. Precedence is the same as ours: flag >
-environment > file > default.
+Names, variables and defaults: README and ``pkg/cmd/app.go`` of dcgm-exporter 4.8.4, and
+--health-require-gpus of 4.9. A flag without meaning here is accepted and logged once, but for its
+configuration file. Precedence is the same as ours: flag > environment > file > default.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 from collector.config.raw_setting import RawSetting
 from collector.config.units import Seconds
 
-Kind = Literal["text", "switch", "milliseconds", "interval"]
+# refused: a flag that would be misunderstood if it were accepted.
+Kind = Literal["text", "switch", "milliseconds", "interval", "refused"]
 
 # strconv.ParseBool of Go.
 TRUE = ("1", "t", "T", "TRUE", "true", "True")
@@ -32,6 +33,12 @@ ITS_OWN_FILES = (
 
 NOT_YET = "not built yet"
 API_SERVER = "only the API server knows labels and uids of pods"
+# Its counters and intervals are settings that dcgm-exporter's users rely on: to go on without them
+# would show other series than asked for, silently.
+CONFIG_FILE = (
+    "dcgm-exporter's YAML is not read: give its fields as a counters file (-f), its interval as "
+    "-c, the rest as flags; Tocsin's own file is --config.file"
+)
 DIRECT = "Tocsin reads the driver itself and needs no host engine"
 
 
@@ -226,6 +233,13 @@ FLAGS: tuple[DcgmFlag, ...] = (
         "scrapes at a time",
         setting="web.max_concurrent_scrapes",
     ),
+    _flag(
+        "--health-require-gpus",
+        "E_HEALTH_REQUIRE_GPUS",
+        "/health answers 503 while no GPU answers the driver",
+        "switch",
+        "web.health_require_gpus",
+    ),
     _flag("--fake-gpus", "E_USE_FAKE_GPUS", "see --simulate", "switch"),
     _flag(
         "--debug",
@@ -260,7 +274,8 @@ FLAGS: tuple[DcgmFlag, ...] = (
     _flag(
         "--config-file",
         "E_CONFIG_FILE",
-        f"dcgm-exporter's own YAML: {NOT_YET}; Tocsin's file is --config.file",
+        CONFIG_FILE,
+        "refused",
     ),
     _flag(
         "--enable-exporter-metrics",
@@ -319,6 +334,8 @@ def translate(
 
 
 def _typed(flag: DcgmFlag, value: str) -> object:
+    if flag.kind == "refused":
+        raise ValueError(f"{value}: {flag.help}")
     if flag.kind == "switch":
         if value not in (*TRUE, *FALSE):
             raise ValueError(f"expected true or false, got {value!r}")

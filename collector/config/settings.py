@@ -83,6 +83,14 @@ class Web(Section, frozen=True):
             "`https://grafana.example.org/d/tocsin-gpu?var-instance={host}:9400&var-gpu={gpu}`."
         ),
     ] = ""
+    # As dcgm-exporter's --health-require-gpus (4.9, PR 744), off by default there too.
+    health_require_gpus: Annotated[
+        bool,
+        _help(
+            "`/health` answers 503 while no GPU answers the driver, so that a liveness probe sees "
+            "it; off by default, because a node may have no GPU."
+        ),
+    ] = False
 
 
 class Exposition(Section, frozen=True):

@@ -17,6 +17,7 @@ from pipeline.clock import Clock
 from pipeline.exposition import Exposition, Format, Snapshot
 from pipeline.finding import Finding
 from pipeline.frame import Device
+from pipeline.gpu_state import GpuState
 from pipeline.past_incidents import PastIncidents
 from pipeline.selfmetrics import SelfMetrics
 
@@ -38,6 +39,10 @@ class Pages(Protocol):
 
     def reloading(self) -> bool:
         """Whether a new configuration is being taken over."""
+        ...
+
+    def gpus(self) -> int:
+        """GPUs that answer the driver."""
         ...
 
     def status(self) -> Mapping[str, Any]:
@@ -105,6 +110,13 @@ class AgentPages:
     def metrics(self, form: Format) -> bytes:
         """The exposition."""
         return self._exposition.render(form)
+
+    def gpus(self) -> int:
+        """GPUs whose state was ok when they were read last."""
+        return sum(
+            int((entry.frame.gauge("state") == GpuState.OK.value).sum())
+            for entry in self._exposition.snapshot().of("gpu")
+        )
 
     def status(self) -> Mapping[str, Any]:
         """Devices, incidents, findings and sources."""

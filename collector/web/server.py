@@ -30,6 +30,7 @@ from pipeline.selfmetrics import SelfMetrics
 NONE_HELD: tuple[Bound, Bound] = ({}, {})
 IDENTITY = "{id:[0-9a-f]{4,16}}"  # of an incident, or the begin of it
 NOTHING = b"null"
+NO_GPU = "KO - no GPU collector registered"  # dcgm-exporter's words, for those who look for them
 LOOK_S = 1.0  # between two looks at the files of a web configuration
 
 SECURITY_HEADERS = {
@@ -70,6 +71,7 @@ class Web:
         metrics_path: str = "/metrics",
         max_scrapes: int = 16,
         health_listen: Sequence[str] = (),
+        health_require_gpus: bool = False,
         file: WebFile | None = None,
         metrics: SelfMetrics | None = None,
         follows: Web | None = None,
@@ -79,6 +81,7 @@ class Web:
         self._metrics = metrics or SelfMetrics()
         self._health: dict[str, Health] = {}
         self._addresses, self._health_addresses = tuple(listen), tuple(health_listen)
+        self._require_gpus = health_require_gpus
         self._file = file
         self._policy = Policy(lambda: self.security, self._refused)
         self.metrics_path = metrics_path
@@ -214,6 +217,9 @@ class Web:
             "X-Registry-Available": "true",
             "X-Reload-In-Progress": "true" if reloading else "false",
         }
+        if self._require_gpus and not reloading and not self._pages.gpus():
+            headers["X-GPU-Collectors"] = "0"
+            return web.Response(status=503, text=NO_GPU, headers=headers)
         return web.Response(text="OK - reload in progress" if reloading else "OK", headers=headers)
 
     async def _status(self, _: web.Request) -> web.Response:

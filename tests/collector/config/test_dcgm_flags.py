@@ -42,7 +42,8 @@ def taken(flag: DcgmFlag, loaded: Loaded) -> bool:
     return flag.setting in loaded.origins if flag.setting else len(loaded.notices) == 1
 
 
-EFFECTIVE = [flag for flag in FLAGS if flag.long != "--max-concurrent-scrapes"]
+OTHERS = ("--max-concurrent-scrapes", "--config-file")
+EFFECTIVE = [flag for flag in FLAGS if flag.long not in OTHERS]
 
 
 @pytest.mark.slow
@@ -209,6 +210,36 @@ def test_bad_values_are_refused(
         assert said in capsys.readouterr().err
     else:
         pytest.fail("was accepted")
+
+
+@pytest.mark.slow
+def test_its_own_configuration_file_is_refused_with_the_way_out() -> None:
+    """It may choose the counters: other series than asked for would be shown, silently."""
+    for argv, variables, origin in (
+        (["--config-file", "/etc/dcgm-exporter/config.yaml"], {}, "--config-file"),
+        ([], {"DCGM_EXPORTER_CONFIG_FILE": "/etc/dcgm-exporter/config.yaml"}, "DCGM_EXPORTER_C"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            agent(*argv, **variables)
+        assert f"{origin}" in str(refused.value)
+        assert "/etc/dcgm-exporter/config.yaml" in str(refused.value)
+        assert "counters file (-f)" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("argv", "variable", "wanted"),
+    [
+        ([], "", False),
+        (["--health-require-gpus"], "", True),
+        (["--health-require-gpus=false"], "true", False),
+        ([], "true", True),
+        ([], "false", False),
+    ],
+)
+def test_health_may_require_gpus(argv: list[str], variable: str, wanted: bool) -> None:
+    """Off by default; flag, then variable, as in dcgm-exporter 4.9."""
+    config = agent(*argv, DCGM_EXPORTER_HEALTH_REQUIRE_GPUS=variable).config
+    assert config.web.health_require_gpus is wanted
 
 
 def test_log_formats_are_translated() -> None:

@@ -47,6 +47,7 @@ class FakePages:
         self.renders = 0
         self.wrong = self.missing = ""
         self.busy = False
+        self.answering = 0
 
     def metrics(self, form: Format) -> bytes:
         self.renders += 1
@@ -62,6 +63,9 @@ class FakePages:
 
     def reloading(self) -> bool:
         return self.busy
+
+    def gpus(self) -> int:
+        return self.answering
 
     def status(self) -> Mapping[str, Any]:
         raise RuntimeError("no status here")
@@ -88,7 +92,7 @@ def guard() -> Guard:
 
 
 def agent_pages(
-    clock: FakeClock, *, simulated: str = "", name: str = "NVIDIA H100 80GB HBM3"
+    clock: FakeClock, *, simulated: str = "", name: str = "NVIDIA H100 80GB HBM3", state: int = 0
 ) -> AgentPages:
     """Pages of an agent that has read one GPU and has one finding about it."""
     metrics = SelfMetrics()
@@ -96,7 +100,7 @@ def agent_pages(
     metrics.set(agent.SOURCE_LAST_SUCCESS, clock.time_ns() / 1e9, "nvml")
     exposition = Exposition(metrics, clock=clock, periods={"nvml": 1.0})
     device = gpu(0, name=name)
-    values = {"state": 0, "temperature_celsius": 41, "power_milliwatts": 71234}
+    values = {"state": state, "temperature_celsius": 41, "power_milliwatts": 71234}
     frame = frame_of("gpu", [(device, values)], clock.time_ns(), clock.monotonic_ns())
     finding = Finding(
         "xid", device, "xid", "onset", "page", clock.time_ns(), clock.time_ns(), f"XID 79 {HOSTILE}"
@@ -131,11 +135,17 @@ async def accepted(web: Web, connections: int) -> None:
             await asyncio.sleep(0)
 
 
-def ask(pages: Any, work: Callable[[aiohttp.ClientSession], Awaitable[Any]]) -> Any:
+def ask(
+    pages: Any,
+    work: Callable[[aiohttp.ClientSession], Awaitable[Any]],
+    *,
+    health_require_gpus: bool = False,
+) -> Any:
     """What ``work`` finds on a server with these pages."""
 
     async def run() -> Any:
-        async with serving(Web(pages, guard(), ["127.0.0.1:0"])) as (session, _):
+        web = Web(pages, guard(), ["127.0.0.1:0"], health_require_gpus=health_require_gpus)
+        async with serving(web) as (session, _):
             return await work(session)
 
     return asyncio.run(run())
@@ -234,6 +244,36 @@ def test_health_and_readiness_say_what_is_wrong(path: str, attribute: str) -> No
     setattr(pages, attribute, "the NVML source has given nothing yet")
     status, _, body = get(pages, path)
     assert (status, body) == (503, b"the NVML source has given nothing yet\n")
+
+
+def test_health_may_require_gpus() -> None:
+    """With health_require_gpus it is 503 while no GPU answers, with dcgm-exporter's header and
+    words, but not while a reload runs; without it a node may have no GPU.
+    """
+    pages = FakePages()
+
+    async def health(session: aiohttp.ClientSession) -> tuple[int, str | None, str]:
+        async with session.get("/health") as answer:
+            return answer.status, answer.headers.get("X-GPU-Collectors"), await answer.text()
+
+    def asked() -> tuple[int, str | None, str]:
+        found: tuple[int, str | None, str] = ask(pages, health, health_require_gpus=True)
+        return found
+
+    assert ask(pages, health)[:2] == (200, None)
+    status, collectors, text = asked()
+    assert (status, collectors) == (503, "0")
+    assert "no GPU collector registered" in text
+    pages.busy = True
+    assert asked() == (200, None, "OK - reload in progress")
+    pages.busy, pages.answering = False, 8
+    assert asked() == (200, None, "OK")
+
+
+def test_a_gpu_that_does_not_answer_does_not_count() -> None:
+    """Its row stays on the page, with its state."""
+    assert agent_pages(FakeClock()).gpus() == 1
+    assert agent_pages(FakeClock(), state=1).gpus() == 0
 
 
 @pytest.mark.parametrize("path", ["/health", "/healthz"])
