@@ -64,7 +64,7 @@ soak: $(VENV)/.tests ## ten minutes at 20 reads and 50 scrapes a second with kil
 dashboards: $(VENV)/.tests ## dashboards/*.json from their code and the field catalogue
 	PYTHONPATH=. $(VENV)/bin/python dashboards/build.py
 
-rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their code; RUNBOOK_URL= and GRAFANA_URL= are the links in alerts
+rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their code; RUNBOOK_URL=, GRAFANA_URL= and AGENT_URL= are the links in alerts
 	PYTHONPATH=. $(VENV)/bin/python rules/build.py
 
 .PHONY: pictures

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dashboards import places
 from dashboards.places import Place
 from detectors import faults
-from rules import templates
+from rules import templates, words
 from rules.model import Action, Alert, Component, Group, Severity
 
 # An acknowledged incident is being handled, and a node in maintenance is expected to misbehave:
@@ -23,8 +23,9 @@ HANDLED = (
 class FaultClass:
     """One class of fault: its page of the runbook. Its classes are in detectors/faults.
 
-    ``what`` is the summary, ``fact`` follows the device in the description, ``inspect`` is the
-    instruction where the proposed action is CONTACT_SUPPORT.
+    ``what`` is the summary. The words of the fault (rules/words.py) follow the device in the
+    description, or ``fact`` where the fault has none. ``inspect`` is the instruction where the
+    proposed action is CONTACT_SUPPORT.
     """
 
     stem: str
@@ -45,6 +46,11 @@ class FaultClass:
         return "|".join(name for name, row in faults.CLASSES.items() if row.alert == self.stem)
 
     @property
+    def words(self) -> str:
+        """The fault in plain words, as a template."""
+        return words.of_class(self.classes.split("|"), self.fact)
+
+    @property
     def selector(self) -> str:
         """Matcher of the label ``class``."""
         return f'class=~"({self.classes})(/.*)?"'
@@ -52,8 +58,8 @@ class FaultClass:
 
 XIDS = (
     '{{ range printf "last_over_time(tocsin_gpu_xid_errors_total{instance=%q,uuid=%q}[5m]) > 0" '
-    '$labels.instance $labels.root_device | query | sortByLabel "xid" }} XID {{ .Labels.xid }} '
-    "count: {{ .Value }}.{{ end }}"
+    '$labels.instance $labels.root_device | query | sortByLabel "xid" }} XID {{ .Labels.xid }}'
+    f"{words.of_xid()} count: {{{{ .Value }}}}.{{{{ end }}}}"
 )
 # The label `job` of the series is `exported_job` where Prometheus sets its own `job`.
 STALLS = (
@@ -327,7 +333,7 @@ def _alert(fault: FaultClass, severity: Severity) -> Alert:
         keep="5m",
         summary=f"{fault.what}." if page else f"{fault.what} (not urgent).",
         description=(
-            f"{templates.DEVICE}: {fault.fact} ({{{{ $labels.class }}}})."
+            f"{templates.DEVICE}: {fault.words} ({{{{ $labels.class }}}})."
             f"{templates.FAILED_GPUS}{fault.numbers} "
             f"{templates.action(fault.inspect, urgent=page)}"
         ),

@@ -11,6 +11,10 @@ from dashboards.places import Place
 # Address of rules/README.md at a site: `make rules RUNBOOK_URL=https://...`.
 RUNBOOK_URL = os.environ.get("RUNBOOK_URL", "https://runbooks.example.org/tocsin")
 
+# The status page of the agent that an alert is about: it has the incident with its id. Behind TLS
+# or a proxy: `AGENT_URL='https://{{ $labels.node }}:9400/' make rules`.
+AGENT_URL = os.environ.get("AGENT_URL", "http://{{ $labels.instance }}/")
+
 # Variables that a link to a panel sets: the labels that the alert has.
 HERE = "".join(
     f"{{{{ with $labels.{name} }}}}&var-{name}={{{{ . | urlquery }}}}{{{{ end }}}}"
@@ -82,8 +86,14 @@ class Alert:
                 "description": self.description,
                 "runbook_url": f"{RUNBOOK_URL}#{self.name.lower()}",
                 "dashboard_url": self.panel.url + HERE,
-            },
+            }
+            | self._agent(),
         }
+
+    def _agent(self) -> dict[str, str]:
+        """The link to the agent, where the series is an agent's."""
+        ours = self.name.startswith("Tocsin") and self.name != "TocsinWatchdog"
+        return {"agent_url": AGENT_URL} if ours else {}
 
     def _labels(self) -> dict[str, str]:
         return {

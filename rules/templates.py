@@ -33,17 +33,22 @@ def _label(name: str) -> str:
     return f'{{{{ . | first | label "{name}" }}}}'
 
 
-# GPU 2 on node1 (GPU-8a.., serial 1656..); Port mlx5_3/1 on node1 (GUID 0xa1); Job 4711 on node1.
+# Where service discovery gives it: rules/README.md.
+RACK = "{{ with $labels.rack }}, rack {{ . }}{{ end }}"
+
+# GPU 2 on node1 (GPU-8a.., serial 1656.., rack R3); Port mlx5_3/1 on node1 (GUID 0xa1);
+# Job 4711 on node1.
 DEVICE = (
     f"{{{{ with {_query('tocsin_gpu_info{instance=%q,uuid=%q}', 'instance', 'root_device')} }}}}"
-    f"GPU {_label('gpu')} on {NODE} ({{{{ $labels.root_device }}}}, serial {_label('serial')})"
+    f"GPU {_label('gpu')} on {NODE} ({{{{ $labels.root_device }}}}, serial {_label('serial')}"
+    f"{RACK})"
     "{{ else }}{{ with "
     f"{_query('tocsin_ib_port_info{instance=%q,port_guid=%q}', 'instance', 'root_device')} }}}}"
-    f"Port {_label('device')}/{_label('port')} on {NODE} (GUID {{{{ $labels.root_device }}}})"
+    f"Port {_label('device')}/{_label('port')} on {NODE} (GUID {{{{ $labels.root_device }}}}{RACK})"
     "{{ else }}"
     '{{ if eq $labels.root_kind "gpu" }}GPU{{ else }}{{ $labels.root_kind | title }}{{ end }} '
     f'{{{{ $labels.root_device }}}}{{{{ if ne $labels.root_kind "node" }}}} on {NODE}{{{{ end }}}}'
-    "{{ end }}{{ end }}"
+    f"{RACK}{{{{ end }}}}{{{{ end }}}}"
 )
 
 

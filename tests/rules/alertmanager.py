@@ -54,14 +54,17 @@ class Receivers:
 
 
 class Alertmanager:
-    """``prometheus-alertmanager`` with our file, its waits shortened to a second and its
-    receivers pointed at the test's.
+    """``prometheus-alertmanager`` with our file, or with ``config`` in its place, its waits
+    shortened to a second and its receivers pointed at the test's.
     """
 
-    def __init__(self, folder: Path, receivers: Receivers, part: Part = need) -> None:
+    def __init__(
+        self, folder: Path, receivers: Receivers, part: Part = need, config: str = ""
+    ) -> None:
         with create_server(("127.0.0.1", 0)) as free:
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
-        text = CONFIG.read_text(encoding="utf-8").replace("127.0.0.1:9099", receivers.address)
+        text = config or CONFIG.read_text(encoding="utf-8")
+        text = text.replace("127.0.0.1:9099", receivers.address)
         text = re.sub(r"group_wait: \w+", "group_wait: 1s", text)
         text = re.sub(r"group_interval: 5m", "group_interval: 1s", text)
         (folder / "alertmanager.yml").write_text(text, encoding="utf-8")
@@ -91,7 +94,11 @@ class Alertmanager:
 
     def fire(self, alerts: Sequence[Mapping[str, str]]) -> None:
         """Post alerts, as Prometheus does."""
-        body = json.dumps([{"labels": dict(labels)} for labels in alerts]).encode()
+        self.post([{"labels": dict(labels)} for labels in alerts])
+
+    def post(self, alerts: Sequence[Mapping[str, Any]]) -> None:
+        """The same with their annotations and times."""
+        body = json.dumps([dict(alert) for alert in alerts]).encode()
         request = urllib.request.Request(
             f"http://{self.address}/api/v2/alerts",
             data=body,

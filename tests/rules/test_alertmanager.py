@@ -178,6 +178,11 @@ def test_amtool_takes_the_file(part: Part) -> None:
     assert checked.returncode == 0, checked.stderr.decode()
 
 
+def test_alertmanager_has_nothing_to_warn_of(alertmanager: Alertmanager) -> None:
+    """No repeat_interval is longer than it remembers (--data.retention, 120 h by default)."""
+    assert "level=warn" not in alertmanager.log.read_text(encoding="utf-8").lower()
+
+
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_every_alert_has_its_receiver(name: str, part: Part) -> None:
     """Critical alerts wake the pager, warnings never do; the watchdog has its own listener;

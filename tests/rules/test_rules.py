@@ -14,10 +14,11 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from detectors import faults
 from pipeline.catalog import FIELDS, METRICS
 from pipeline.child import run
 from pipeline.finding import Action
-from rules import templates
+from rules import templates, words
 from rules.build import SETS, alerts, pages
 from rules.model import Alert
 from tests.parts import VERSIONS, Part, need
@@ -110,6 +111,50 @@ def test_every_action_has_an_instruction() -> None:
     """Each action that an incident can propose is a sentence in the description, or none."""
     without = {"NONE", "UNKNOWN"}
     assert set(get_args(Action)) - without == {*templates.STEPS, "CONTACT_SUPPORT"}
+
+
+def test_every_fault_has_words() -> None:
+    """A fault that pages or makes a ticket is described in plain words, in one sentence; no words
+    are left of a fault that is gone.
+    """
+    reported = {name for name, fault in faults.FAULTS.items() if fault.severity != "record"}
+    assert reported <= words.WORDS.keys() <= faults.FAULTS.keys()
+    assert [text for text in words.WORDS.values() if ". " in text or text.endswith(".")] == []
+
+
+def test_a_description_begins_with_the_device_or_node() -> None:
+    """Its first sentence is the title of a message: whoever reads no further knows what failed."""
+    named = re.compile(r"(GPU|Port|Ib_port|Rank|Job|Node) \S+( on \S+)?|n1(:9400)?\b")
+    texts = {
+        each["exp_annotations"]["description"]
+        for alert in ALERTS
+        for asked in _asked(alert.name)
+        for question in asked
+        for each in question["exp_alerts"]
+        if alert.name != "TocsinWatchdog"
+    }
+    assert len(texts) > len(ALERTS) // 2
+    assert [text for text in texts if not named.match(text)] == []
+
+
+def test_an_agents_alert_links_to_its_page() -> None:
+    """There the incident is shown with its id; a raw alert has no agent."""
+    for alert in ALERTS:
+        linked = "agent_url" in alert.rule()["annotations"]
+        assert linked == (alert.name.startswith("Tocsin") and alert.name != "TocsinWatchdog")
+
+
+@pytest.mark.integration
+def test_vmalert_takes_the_rules_without_keep_firing_for(tmp_path: Path) -> None:
+    """As rules/README.md says of the one in Debian 12."""
+    vmalert = need("vmalert", "victoria-metrics")
+    for name in SETS:
+        text = (RULES / f"{name}.yaml").read_text(encoding="utf-8")
+        kept = [line for line in text.splitlines() if "keep_firing_for" not in line]
+        (tmp_path / f"{name}.yaml").write_text("\n".join(kept), encoding="utf-8")
+    given = ["-dryRun", f"-rule={tmp_path}/*.yaml", "-datasource.url=http://127.0.0.1:1"]
+    checked = run([vmalert, *given], timeout_s=PATIENCE_S)
+    assert checked.returncode == 0, checked.stderr.decode()
 
 
 def test_an_alert_has_one_name_and_one_severity() -> None:
