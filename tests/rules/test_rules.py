@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -44,6 +45,7 @@ FOREIGN = {
 LAST_VALUE = {"DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR"}
 
 
+@cache
 def _cases(path: Path) -> list[dict[str, Any]]:
     tests: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
     return tests
@@ -122,6 +124,7 @@ def test_every_fault_has_words() -> None:
     assert [text for text in words.WORDS.values() if ". " in text or text.endswith(".")] == []
 
 
+@pytest.mark.slow
 def test_a_description_begins_with_the_device_or_node() -> None:
     """Its first sentence is the title of a message: whoever reads no further knows what failed."""
     named = re.compile(r"(GPU|Port|Ib_port|Rank|Job|Node) \S+( on \S+)?|n1(:9400)?\b")
