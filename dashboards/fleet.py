@@ -13,6 +13,7 @@ from dashboards.meaning import (
     SILENT,
     Step,
 )
+from dashboards.naming import NAMED, named
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import foreign, measured, own
 from dashboards.shared import (
@@ -22,6 +23,7 @@ from dashboards.shared import (
     CLUSTERS,
     INCIDENTS,
     NODES,
+    OF_INCIDENT,
     ROW_TO_NODE,
     TO_GPU,
     TO_NODE,
@@ -30,6 +32,7 @@ from dashboards.shared import (
     ever,
     gpu_health,
     health,
+    in_state,
     port_health,
     zero_where,
 )
@@ -52,6 +55,9 @@ _FAULTS_PER_MONTH = 0.0142
 _WORST = f"{health(BY_NODE, '=~.+')} or {len(HEALTH)} * max by ({BY_NODE}) ({UP} == bool 0) > 0"
 
 
+_INCIDENTS = named(INCIDENTS, OF_INCIDENT, "root_device")
+
+
 def _open(severity: str) -> str:
     return zero_where(f"count({own(agent.INCIDENT_ACTIVE, severity=severity)})", _LOOKED)
 
@@ -64,6 +70,7 @@ NUMBERS = (
             "silent is not watched."
         ),
         queries=(Query(f"sum({UP})", "answer"), Query(f"count({UP})", "of")),
+        width=3,
     ),
     Stat(
         title="GPUs",
@@ -75,10 +82,14 @@ NUMBERS = (
             Query(f"sum({measured('node', 'gpus_visible')})", "answer"),
             Query(f"sum({_EXPECTED_GPUS})", "of"),
         ),
+        width=3,
     ),
     Stat(
         title="Open pages",
-        about="Incidents that page. 0 is shown only where an agent reports that it has none.",
+        about=(
+            "Incidents that page, one per cause: one may explain several failed devices. 0 is "
+            "shown only where an agent reports that it has none."
+        ),
         queries=(Query(_open("page")),),
         steps=NONE_IS_WELL,
         width=3,
@@ -87,6 +98,23 @@ NUMBERS = (
         title="Open tickets",
         about="Incidents for the work queue.",
         queries=(Query(_open("ticket")),),
+        steps=NONE_IS_BEST,
+        width=3,
+    ),
+    Stat(
+        title="Failed devices",
+        about="GPUs and ports that have failed: as many cells below are red.",
+        queries=(Query(in_state("failed")),),
+        steps=NONE_IS_WELL,
+        width=3,
+    ),
+    Stat(
+        title="Degraded devices",
+        about=(
+            "GPUs and ports that are degraded or will fail: as many cells below are yellow or "
+            "orange."
+        ),
+        queries=(Query(in_state("degraded", "predicted_failure")),),
         steps=NONE_IS_BEST,
         width=3,
     ),
@@ -105,7 +133,7 @@ NUMBERS = (
             ),
         ),
         steps=NONE_IS_WELL,
-        width=3,
+        width=2,
     ),
     Stat(
         title="In maintenance",
@@ -115,7 +143,7 @@ NUMBERS = (
         ),
         queries=(Query(zero_where(f"count({_MAINTENANCE})", AGENTS)),),
         steps=EXISTS,
-        width=3,
+        width=2,
         place=places.MAINTENANCE,
     ),
     Stat(
@@ -127,7 +155,7 @@ NUMBERS = (
         queries=(Query(f"avg({own(agent.SOURCE_SUCCESS)})"),),
         unit="percentunit",
         steps=ALL_IS_WELL,
-        width=4,
+        width=2,
     ),
 )
 
@@ -136,21 +164,24 @@ OPEN = (
         title="Open incidents",
         about=(
             "One row per cause, not per symptom: the device of the root cause, the fault, and the "
-            "proposed action. `tocsin explain` on the node shows the evidence. Empty, with 0 "
+            "proposed action. The page of the node (`:9400/`) shows the evidence. Empty, with 0 "
             "above: nothing is open."
         ),
         queries=(
-            Query(INCIDENTS),
+            Query(_INCIDENTS),
             # How long it was open within the last day, in steps of the subquery.
-            Query(f"15 * count_over_time({INCIDENTS}[1d:15s]) and {INCIDENTS}"),
+            Query(
+                f"({_INCIDENTS}) * on (cluster, instance, {', '.join(OF_INCIDENT)}) "
+                f"group_left () (15 * count_over_time({INCIDENTS}[1d:15s]))"
+            ),
         ),
         columns=(
             Column("severity", "Severity", states=SEVERITY, width=90),
             Column("instance", "Node"),
+            Column(NAMED, "Device", width=220),
             Column("class", "Fault"),
-            Column("root_kind", "Kind", width=90),
-            Column("root_device", "Root device", width=360),
             Column("action", "Proposed"),
+            Column("root_device", "Id", width=330),
             Column("B", "Open, last day", unit="s", width=130),
         ),
         by="Open, last day",

@@ -25,6 +25,7 @@ from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.meaning import FAILED, LOOK, MEANT, State, Step
+from dashboards.naming import NAMED, named
 from dashboards.panels import (
     Column,
     Dashboard,
@@ -39,6 +40,7 @@ from dashboards.panels import (
     Timeline,
     Variable,
 )
+from pipeline.catalog import agent
 
 TAG = "tocsin"
 SOURCE = kinds.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -128,11 +130,11 @@ def _annotations(incidents: str) -> Iterator[board.AnnotationQuery]:
             .enable(True)
             .hide(False)
             .icon_color(colour)
-            .expr(selector)
+            .expr(named(selector, agent.INCIDENT_ACTIVE.labels, "root_device"))
         )
         yield (
             made.title_format("{{instance}}: {{class}}")
-            .text_format("{{root_kind}} {{root_device}}")
+            .text_format(f"{{{{{NAMED}}}}} ({{{{root_kind}}}})")
             .tag_keys("severity,action")
         )
 

@@ -61,6 +61,7 @@ RAW_PORT_STATE = (
 JOB_STATE = (
     State("running", "running", WELL),
     State("slow", "slow", LOOK),
+    State("crawl", "at a fraction of its speed", LOOK),
     State("suspect", "possibly stalled", SOON),
     State("stalled", "stalled", FAILED),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dashboards import places
 from dashboards.meaning import GPU_STATE, HEALTH, PORT_STATE, SEVERITY, Step
+from dashboards.naming import NAMED, named
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
 from dashboards.queries import facts, family, measured, own
 from dashboards.shared import (
@@ -31,13 +32,13 @@ WHAT_STANDS = (
             "All findings of the detectors, including info: these notify nobody and "
             "are the first signs."
         ),
-        queries=(Query(own(agent.FINDING_ACTIVE)),),
+        queries=(Query(named(own(agent.FINDING_ACTIVE), agent.FINDING_ACTIVE.labels, "device")),),
         columns=(
             Column("severity", "Severity", states=SEVERITY, width=90),
             Column("detector", "Detector", width=130),
-            Column("kind", "Kind", width=90),
-            Column("device", "Device", width=360),
-            Column("action", "Proposed"),
+            Column(NAMED, "Device", width=200),
+            Column("action", "Proposed", width=150),
+            Column("device", "Id"),
         ),
         empty="no finding is open, or the agent does not answer",
         width=15,

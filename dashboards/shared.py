@@ -35,6 +35,7 @@ BY_GPU = "cluster, instance, gpu, uuid"
 BY_PORT = "cluster, instance, device, port"
 
 INCIDENTS = own(agent.INCIDENT_ACTIVE)
+OF_INCIDENT = agent.INCIDENT_ACTIVE.labels
 UP = foreign("up", job="=~.*tocsin.*")
 AGENTS = own(agent.BUILD_INFO)  # one series per agent that answers
 
@@ -116,6 +117,15 @@ def port_health(**matchers: str) -> str:
     )
     out = f"{len(HEALTH) - 1} * (({wanted} == 1) and on ({BY_PORT}) ({active} == 0))"
     return f"max by ({BY_PORT}) ({judged} or {out})"
+
+
+def in_state(*states: str) -> str:
+    """How many GPUs and ports are in one of these states of health: so many cells are of their
+    colours.
+    """
+    numbers = [number for number, state in enumerate(HEALTH) if state.label in states]
+    terms = [f"({of}) == {number}" for of in (gpu_health(), port_health()) for number in numbers]
+    return zero_where(f"count({' or '.join(terms)})", AGENTS)
 
 
 def cells(expression: str, label: str) -> Query:

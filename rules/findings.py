@@ -272,10 +272,24 @@ CLASSES = (
         inspect="Inspect the device, the storage and the network",
         means=(
             "The ranks of the job wait for each other. The root cause is the rank, GPU or port "
-            "that the others wait for."
+            "that the others wait for. The label `class` says more. `hang/rank_busy`: one rank "
+            "computes while all others wait, in a loop, a deadlock of its program or a long "
+            "evaluation. `hang/crawl` (a ticket): all ranks go on, at less than 15 % of the job's "
+            "usual speed. `hang/host_stall`: all of its GPUs idle, as it waits for its data loader "
+            "or storage. `hang/hardware` and `hang/link`: the GPU or port is broken."
         ),
-        confirm="`tocsin nccl status`; `tocsin explain INCIDENT`.",
-        do="Restart the job without the node of the root cause.",
+        confirm=(
+            "`tocsin nccl status`; `tocsin explain INCIDENT`. `hang/rank_busy`: the stack of the "
+            "named rank (`py-spy dump --pid PID`). `hang/crawl`: clocks, power and network of the "
+            "job against the hour before. `hang/host_stall`: the loader's processes and their "
+            "storage (`cat /proc/PID/stack`, mounts, their latency)."
+        ),
+        do=(
+            "Restart the job without the node of the root cause. `hang/rank_busy`: keep the stack "
+            "for the job's owner, then restart; the node is healthy. `hang/crawl`: find what all "
+            "ranks share (network, storage, a power or clock limit) before a restart. "
+            "`hang/host_stall`: repair the storage or the loader; the job then continues."
+        ),
         panel=places.JOBS,
     ),
     FaultClass(

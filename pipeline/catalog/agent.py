@@ -479,8 +479,8 @@ NCCL_STATE = Metric(
     "tocsin_nccl_job_state",
     "gauge",
     (
-        "1 for the state of each job of this node: running (no findings), slow, suspect (may be "
-        "stalled) or stalled."
+        "1 for the state of each job of this node: running (no findings), slow, crawl (less than "
+        "15 % of its usual speed), suspect (may be stalled) or stalled."
     ),
     ("job", "state"),
 )

@@ -18,7 +18,8 @@ JOB = "job"  # the attribute of a finding's device that says whose stall it is
 STALLED, SLOW = "hang/", "straggler/"  # how faults of jobs begin; the rest is the class
 # something stands still, and neither what nor who is known
 NOBODY = ("hang/unknown", "hang/undecided")
-State = Literal["running", "slow", "suspect", "stalled"]
+CRAWLS = "hang/crawl"  # it goes on, at a fraction of its usual speed
+State = Literal["running", "slow", "crawl", "suspect", "stalled"]
 
 _STATE, _SECONDS, _VERDICT = (
     Family(m.name, m.type, m.help) for m in (agent.NCCL_STATE, agent.NCCL_STALL, agent.NCCL_VERDICT)
@@ -51,7 +52,7 @@ def stalls(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Ite
             said.setdefault(_shown(name, there), []).append(finding)
     for job in list(dict.fromkeys((*said, *there)))[:MAX_JOBS]:
         about = said.get(job, [])
-        since = [f.onset_ns for f in about if f.fault.startswith(STALLED)]
+        since = [f.onset_ns for f in about if f.fault.startswith(STALLED) and f.fault != CRAWLS]
         seconds = max(now_ns - min(since, default=now_ns), 0) / 1e9
         verdicts = tuple(dict.fromkeys(f.fault.partition("/")[2] for f in about))
         yield Stall(job, _state(f.fault for f in about), seconds, verdicts)
@@ -71,10 +72,12 @@ def stall_samples(
 def _state(faults: Iterable[str]) -> State:
     """The gravest that any of them says."""
     said = set(faults)
-    if any(fault.startswith(STALLED) and fault not in NOBODY for fault in said):
+    if any(fault.startswith(STALLED) and fault not in (*NOBODY, CRAWLS) for fault in said):
         return "stalled"
     if said.intersection(NOBODY):
         return "suspect"
+    if CRAWLS in said:
+        return "crawl"
     return "slow" if said else "running"
 
 

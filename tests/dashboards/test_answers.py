@@ -211,6 +211,44 @@ def test_a_fault_changes_the_panel_meant_for_it(day: Day, change: Change) -> Non
         assert not _changed(day, target, change.unhurt, change.how)
 
 
+@pytest.mark.parametrize(
+    ("count", "colours"), [("Failed devices", {3.0}), ("Degraded devices", {1.0, 2.0})]
+)
+def test_the_counts_of_the_fleet_are_those_of_its_cells(
+    day: Day, count: str, colours: set[float]
+) -> None:
+    """Red cells are failed devices, yellow and orange ones degraded: at every moment as many."""
+    cells = [
+        (time, float(value))
+        for panel in ("Every GPU", "Every port")
+        for each in day.sick(TARGETS[f"fleet: {panel} A"])
+        for time, value in each["values"]
+    ]
+    (counted,) = day.sick(TARGETS[f"fleet: {count} A"])
+    numbers = {time: int(value) for time, value in counted["values"]}
+    seen = {at: sum(time == at and value in colours for time, value in cells) for at in numbers}
+    assert numbers == seen
+    assert any(numbers.values())
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        ("fleet: Open incidents A", {"GPU 4", "port mlx5_2/1"}),
+        ("fleet: Open incidents B", {"GPU 4", "port mlx5_2/1"}),
+        ("node: Open findings A", {"GPU 4", "port mlx5_2/1"}),
+    ],
+)
+def test_devices_are_named_by_index_and_port(day: Day, target: str, names: set[str]) -> None:
+    """Not by UUID or GUID, which nobody knows by heart; each series of the metric once."""
+    series = day.sick(TARGETS[target])
+    named = {each["metric"]["named"] for each in series}
+    assert names <= named
+    assert not [name for name in named if name.startswith(("GPU-", "0x"))]
+    bare = [tuple({**each["metric"], "named": ""}.items()) for each in series]
+    assert len(set(bare)) == len(bare)
+
+
 def test_prometheus_has_nothing_to_complain_of(day: Day) -> None:
     """Neither pages nor rules nor queries bring a warning into its log."""
     assert day.prometheus.complaints() == []

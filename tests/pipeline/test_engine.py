@@ -98,6 +98,23 @@ def test_a_failing_source_is_an_observation_and_the_others_go_on() -> None:
     assert house.metrics.value(agent.STAGE_FAILURES, "source", "bad", "OSError") == len(bad)
 
 
+def test_a_source_without_a_successful_read_for_three_periods_is_late() -> None:
+    """And no longer once a read succeeds; the others are not."""
+    house = House(
+        FakeSource("slow", [Reading(), *[OSError("gone")] * 4, Reading()]), FakeSource("a")
+    )
+    late = []
+    for _ in range(7):
+        house.engine.step()
+        late.append(house.metrics.value(agent.SOURCE_LATE, "slow"))
+        house.clock.advance(1.0)
+    assert late[:4] == [0, 0, 0, 0]
+    assert late[4] == 1
+    house.run(60.0)
+    assert house.metrics.value(agent.SOURCE_LATE, "slow") == 0
+    assert house.metrics.value(agent.SOURCE_LATE, "a") == 0
+
+
 @pytest.mark.slow
 def test_a_source_that_keeps_failing_is_tried_ever_more_rarely_and_recovers() -> None:
     """Back-off grows to a bound of a minute and ends with the first success."""

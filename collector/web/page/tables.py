@@ -13,7 +13,13 @@ from collector.web.page.words import upper
 from detectors.nccl.verdict import Cause
 from detectors.nccl.words import CAUSES
 
-_JOBS: Mapping[str, Level] = {"running": "ok", "slow": "warn", "suspect": "warn", "stalled": "bad"}
+_JOBS: Mapping[str, Level] = {
+    "running": "ok",
+    "slow": "warn",
+    "crawl": "warn",
+    "suspect": "warn",
+    "stalled": "bad",
+}
 
 
 def jobs(document: Mapping[str, Any]) -> Html | None:

@@ -89,6 +89,33 @@ def test_a_driver_that_nobody_may_ask_any_more_is_not_well() -> None:
     )
 
 
+def test_a_driver_that_hangs_as_a_whole_is_not_well() -> None:
+    """Though no process is stuck in it yet."""
+    assert said((agent.NVML_BLIND, 1, ()))["driver"] == (
+        False,
+        "No call into the driver returns: the GPUs are not read.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        (["ok", "ok"], (True, "No process is stuck in the driver.")),
+        (["ok", "lost"], (True, "No process is stuck in the driver.")),
+        (["ok", "hung"], (False, "Of 2 GPUs 1 hung. No process is stuck in the driver.")),
+        (["hung", "unreadable", "hung"], (False, "Of 3 GPUs 2 hung and 1 unreadable. ")),
+    ],
+)
+def test_a_driver_is_not_healthy_beside_a_gpu_for_which_it_hangs(
+    states: list[str], words: tuple[bool, str]
+) -> None:
+    """A GPU that is lost is the GPU's own fault."""
+    metrics = SelfMetrics()
+    metrics.set(agent.NVML_BLIND, 0)
+    (driver,) = parts(metrics, NOW_S * 10**9, states)
+    assert (driver["ok"], driver["text"].startswith(words[1])) == (words[0], True)
+
+
 @pytest.mark.parametrize(
     ("mode", "words"),
     [("kmsg", (True, "Read from kmsg.")), ("none", (False, "Not read: XIDs are missed."))],

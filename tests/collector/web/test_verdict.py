@@ -100,6 +100,15 @@ def test_a_blind_source_is_no_good_news() -> None:
     assert said(scene) == ("blind", "Incomplete view of this node: no data from nvml.")
 
 
+def test_a_source_that_is_late_is_no_good_news() -> None:
+    """Its last read succeeded, and that was too long ago: the table says late."""
+    scene = Scene().play()
+    scene.metrics.set(agent.SOURCE_LATE, 1, "nvml")
+    assert said(scene) == ("blind", "Incomplete view of this node: no data from nvml.")
+    assert [one["late"] for one in scene.status()["sources"]] == [True, False]
+    assert "no read succeeded for more than three periods" in scene.page()
+
+
 def test_an_agent_that_begins_says_what_it_waits_for() -> None:
     """Nothing is said of the node before."""
     scene = Scene()

@@ -71,6 +71,7 @@ def test_no_job_no_series() -> None:
         ("hang/rank_stuck", "stalled", "rank_stuck"),
         ("hang/unknown", "suspect", "unknown"),
         ("straggler/slow_straggler", "slow", "slow_straggler"),
+        ("hang/crawl", "crawl", "crawl"),
     ],
 )
 def test_a_verdict_gives_the_job_its_state(fault: str, state: str, verdict: str) -> None:
@@ -78,6 +79,15 @@ def test_a_verdict_gives_the_job_its_state(fault: str, state: str, verdict: str)
     house = House("71")
     house.found(fault)
     assert (house.states(), house.verdicts()) == ({"71": state}, {("71", verdict)})
+
+
+def test_a_job_that_crawls_is_not_stalled() -> None:
+    """It goes on: its state says so, and no time of a stall runs."""
+    house = House("71")
+    house.found("hang/crawl")
+    assert list(samples(house.page, "tocsin_nccl_stall_seconds").values()) == [0.0]
+    house.found("hang/rank_busy", gpu=1)
+    assert house.states() == {"71": "stalled"}
 
 
 def test_the_gravest_of_several_verdicts_is_the_state() -> None:
