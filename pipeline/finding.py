@@ -37,7 +37,7 @@ def finding_id(detector: str, device: Device, onset_ns: int) -> str:
     True
     """
     text = "\0".join((detector, device.host, device.kind, device.id, str(onset_ns)))
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

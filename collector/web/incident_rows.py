@@ -133,7 +133,7 @@ def _identity(incident: Incident, scene: Scene) -> Row:
         "class": incident.fault,
         "severity": incident.severity,
         "action": incident.action,
-        "reason": incident.reason,
+        "reason": printable(incident.reason),
         "since": time(incident.opened_ns),
         "summary": printable(incident.summary),
         "findings": list(incident.findings),
