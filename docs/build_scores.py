@@ -31,6 +31,7 @@ DETERMINISTIC = (
     "F23",
     "F28",
     "F29",
+    *(f"F{number}" for number in range(33, 47)),
 )
 CASES, MIN_RECALL = 200, 0.9
 BUDGET = 0.02  # false tickets per GPU-month: what the design allows
@@ -154,28 +155,24 @@ def _counts(found: Mapping[str, Mapping[str, Any]]) -> str:
     return ", ".join(f"{name} ({share['hits']}/{share['of']})" for name, share in found.items())
 
 
+FAULT_COLUMNS = (
+    "Scenario", "Class", "Magnitude", "Scope", "In time", "Lower bound", "Default",
+    "Correct device", "Delay p50, p90, p99", "Cleared after, p50", "Not cleared", "Duplicates",
+    "Too severe", "GPU-months", "False pages", "False tickets",
+)  # fmt: skip
+
+
 def _faults(report: Mapping[str, Any]) -> Iterator[str]:
-    head = (
-        "Scenario", "Class", "Magnitude", "Scope", "In time", "Lower bound", "Default", (
-            "Correct device"
-        ), (
-            "Delay p50, p90, p99"
-        ),
-        (
-            "Cleared after, p50"
-        ), "Not cleared", "Duplicates", "Too severe", "GPU-months", "False pages", "False tickets",
-    )  # fmt: skip
+    yield from _table(FAULT_COLUMNS, _fault_rows(report))
+
+
+def _fault_rows(report: Mapping[str, Any]) -> Iterator[Row]:
     shipped = {
         _run(row): row["recall"] for row in report["scenarios"] if row["contestant"] == SHIPPED
     }
-    yield from _table(
-        head,
-        (
-            _fault(row, shipped.get(_run(row)))
-            for row in report["scenarios"]
-            if row["contestant"] == OURS
-        ),
-    )
+    for row in report["scenarios"]:
+        if row["contestant"] == OURS:
+            yield _fault(row, shipped.get(_run(row)))
 
 
 def _run(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -347,8 +344,96 @@ def _misses(report: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
+def _later(report: Mapping[str, Any]) -> Iterator[str]:
+    """Sums over all runs of later revisions."""
+    runs = report.get("later", ())
+    ours = [row for run in runs for row in run["scenarios"] if row["contestant"] == OURS]
+    healthy = [row for run in runs for row in run["healthy"] if row["contestant"] == OURS]
+    found = [(row["recall"]["hits"], row["recall"]["of"]) for row in ours]
+    first = [(row["attribution"]["top1"]["hits"], row["attribution"]["top1"]["of"]) for row in ours]
+    months = sum(row["gpu_months"] for row in healthy)
+    pages, tickets = (
+        sum(row[name]["of_all"]["count"] for row in healthy) for name in ("pages", "tickets")
+    )
+    faulty = sum(row["gpu_months"] for row in ours)
+    strays = sum(row["stray_pages"] for row in ours)
+    yield from _table(
+        ("Figure", "Value"),
+        (
+            ("faults found in time", _of(found)),
+            ("correct device first, of those found in time", _of(first)),
+            ("false pages in healthy runs", f"{pages} in {months:,.0f} GPU-months"),
+            ("false tickets in healthy runs", f"{tickets}"),
+            ("false pages in runs with faults", f"{strays} in {faulty:,.0f} GPU-months"),
+        ),
+    )
+
+
+def _of(pairs: Sequence[tuple[int, int]]) -> str:
+    hits, of = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
+    return f"{hits}/{of}" + (f", {hits / of:.3f}" if of else "")
+
+
+def _later_faults(report: Mapping[str, Any]) -> Iterator[str]:
+    rows: list[Row] = [
+        (run["commit"], _seeds(run, str(row[0])), *row)
+        for run in report.get("later", ())
+        for row in _fault_rows(run)
+    ]
+    yield from _table(
+        ("Commit", "Seeds", *FAULT_COLUMNS), sorted(rows, key=lambda row: str(row[2]))
+    )
+
+
+def _later_healthy(report: Mapping[str, Any]) -> Iterator[str]:
+    rows = [
+        (
+            run["commit"],
+            _seeds(run, row["scenario"]),
+            row["scenario"],
+            f"{row['gpu_months']:.0f}",
+            row["pages"]["of_all"]["count"],
+            row["tickets"]["of_all"]["count"],
+            ", ".join(
+                f"{n} {name}"
+                for part in ("pages", "tickets")
+                for name, n in row[part]["by_detector"].items()
+            ),
+        )
+        for run in report.get("later", ())
+        for row in run["healthy"]
+        if row["contestant"] == OURS
+    ]
+    head = (
+        "Commit", "Seeds", "Healthy scenario", "GPU-months", "False pages", "False tickets",
+        "By detector",
+    )  # fmt: skip
+    yield from _table(head, sorted(rows, key=lambda row: str(row[2])))
+
+
+def _later_misses(report: Mapping[str, Any]) -> Iterator[str]:
+    count: dict[tuple[str, str, str], int] = {}
+    for run in report.get("later", ()):
+        for miss in run["misses"]:
+            late = miss["cause"].startswith("late")
+            key = run["commit"], miss["scenario"], "late" if late else miss["cause"]
+            count[key] = count.get(key, 0) + 1
+    yield from _table(
+        ("Commit", "Scenario", "Cause", "Cases"),
+        ((*key, n) for key, n in sorted(count.items(), key=lambda one: one[0][1:])),
+    )
+
+
+def _seeds(run: Mapping[str, Any], scenario: str) -> str:
+    return ", ".join(map(str, run["seeds"][scenario]))
+
+
 TABLES = {
     "goals": _goals,
+    "later": _later,
+    "later_faults": _later_faults,
+    "later_healthy": _later_healthy,
+    "later_misses": _later_misses,
     "faults": _faults,
     "strata": _strata,
     "healthy": _healthy,
