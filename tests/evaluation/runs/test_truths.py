@@ -5,9 +5,12 @@ where symptoms are allowed.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
+from evaluation.metrics.alerts import Alert, AlertStatement
+from evaluation.metrics.match import match
 from evaluation.metrics.truth import Entity, entity_of
 from evaluation.metrics.truth import Truth as Plain
 from evaluation.runs.truths import plain_truths
@@ -112,3 +115,29 @@ def test_symptoms_are_allowed_where_the_scenario_says(run: Run) -> None:
 def test_every_truth_of_a_scenario_converts(run: Run) -> None:
     """The scenario's own truths keep their order and their names."""
     assert [truth.id for truth in plain_truths(run)] == [truth.id for truth in run.truth]
+
+
+def test_a_ticket_about_one_fault_of_a_lemon_is_no_candidate_for_the_lemon() -> None:
+    """Each of its weak faults is a fault of its own, whose older ticket names another device."""
+    run = render(replace(load_scenario("F31"), cases=1), 3)
+    truths = plain_truths(run)
+    lemon = next(truth for truth in truths if truth.fault == "lemon")
+    assert len(truths) > 5
+    alerts = [
+        Alert(
+            truth.id,
+            truth.fault,
+            [
+                AlertStatement(
+                    truth.deadline_ns, truth.severity, inf, (min(truth.exact),),
+                    truth.fault.replace("-", "_"),
+                )
+            ],
+        )
+        for truth in truths
+    ]  # fmt: skip
+    cases, strays = match(truths, alerts, lemon.deadline_ns)
+    assert [case.id for case in cases if not (case.in_time and case.top1)] == []
+    assert strays == []
+    (alone,), _ = match([lemon], alerts, lemon.deadline_ns)
+    assert alone.top1 is False
