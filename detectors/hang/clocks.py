@@ -63,8 +63,8 @@ def pause(
     ended = of["broken_s"] >= BREAK_S
     if ended.any():
         # The first that paged is no habit yet; when it comes again, it is.
-        first = (of["stage"] == PAGED) & (of["paged"] == 0)
-        of["paged"] += ended & (of["stage"] == PAGED)
+        first = (of["stage"] >= PAGED) & (of["paged"] == 0)
+        of["paged"] += ended & (of["stage"] >= PAGED)
         of["longest_s"], of["number"] = learnt(
             members.known(), of["silent_s"], before, ended & (of["proved"] == 0) & ~first
         )

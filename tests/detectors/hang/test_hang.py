@@ -392,6 +392,18 @@ def test_a_single_node_whose_steady_job_stands_still_is_a_ticket() -> None:
     assert pages(said) == []
 
 
+@pytest.mark.parametrize("idle", [{}, {"n1": HELD}])
+def test_a_stall_that_ended_by_itself_hides_no_second_one(idle: dict[str, Shows]) -> None:
+    """The file system hung twice, for the whole job or one node: a job that saves by moving data
+    saved neither time. What happened twice is its habit.
+    """
+    job, everybody = Training(worked_s=3600), WAITS if idle else HELD
+    for _ in range(2):
+        assert len(pages(job.all(everybody, 1500, **idle))) == 1
+        job.all(WORKS, 3600)
+    assert pages(job.all(everybody, 1500, **idle)) == []
+
+
 def test_nights_that_a_job_hung_are_no_habit() -> None:
     """Nobody came to the ticket, twice: a hang still pages after four hours."""
     job = Training()
