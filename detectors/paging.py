@@ -34,6 +34,7 @@ PROVED = frozenset(
         "ib_ber",
         "ib_flap",
         "ib_link",
+        "nccl",
         "nvlink",
         "nvlink_fabric",
         "pcie",

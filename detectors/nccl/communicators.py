@@ -101,6 +101,8 @@ class Communicators:
         self._identities, self._live = identities, live
         self.all: dict[tuple[str, str, str], Joined] = {}
         self._seconds: dict[str, set[str]] = {}  # second hashes by the first
+        # ranks that launched something between the last two looks of RAS: none of them is stuck
+        self.active: frozenset[int] = frozenset()
         kept = sorted((r for r in reports if r.trusted), key=lambda r: r.time_ns)
         for report in kept:
             if report.teller == "ras":
@@ -114,7 +116,8 @@ class Communicators:
 
     def _ras(self, report: Report) -> None:
         frozen: list[Joined] = []
-        moved = False
+        active: set[int] = set()
+        later = False
         for communicator in report.communicators:
             key = self._key(communicator)
             now = self._joined(replace(communicator, second=key[2]), report)
@@ -125,11 +128,15 @@ class Communicators:
                 now.looks, now.since_ns = before.looks + (not again), before.since_ns
                 now.passed = before.passed
                 frozen.append(now)
-            now.moving = before is not None and _moved(before, now)
-            moved |= now.moving
+            went = _moved(before, now) if before is not None else frozenset()
+            now.moving = bool(went)
+            active |= went
             self.all[key] = now
+            later |= before is None or before.until_ns != now.until_ns
         for each in frozen:
-            each.passed |= moved
+            each.passed |= bool(active)
+        if active or later:
+            self.active = frozenset(active)
 
     def _key(self, communicator: Communicator) -> tuple[str, str, str]:
         """Text reports lack the second hash: they are about the one communicator
@@ -261,11 +268,12 @@ def count(counts: Counts, operation: str = WHOLE) -> int:
     return next((n for name, n in counts if name == operation), -1)
 
 
-def _moved(before: Joined, now: Joined) -> bool:
-    """Whether any rank has launched more than at the look before."""
-    return any(
-        n in before.members and before.members[n].launched != m.launched and m.launched
+def _moved(before: Joined, now: Joined) -> frozenset[int]:
+    """The ranks that have launched more than at the look before."""
+    return frozenset(
+        n
         for n, m in now.members.items()
+        if n in before.members and before.members[n].launched != m.launched and m.launched
     )
 
 

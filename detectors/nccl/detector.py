@@ -22,10 +22,11 @@ from detectors.nccl.job_store import JobBook, JobStore
 from detectors.nccl.judge import judge
 from detectors.nccl.lines import stops_a_rank
 from detectors.nccl.places import Places
+from detectors.nccl.severity import SLOW, severity_of
 from detectors.nccl.verdict import Cause, Verdict
 from detectors.nccl.words import summary
 from pipeline.clock import SECOND_NS, Instant
-from pipeline.finding import Action, Finding, Severity
+from pipeline.finding import Action, Finding
 from pipeline.frame import Device, Frame
 from pipeline.nccl.wire import COMMUNICATOR, LINE, REPORT, WireError, hit_of, reports_in
 from pipeline.observation import Event, Observation
@@ -35,7 +36,6 @@ DEBOUNCE_NS = 5 * SECOND_NS  # after something new, until the others have report
 # a verdict must be stable so long before it pages: processes that end one after the
 # other look lost at first
 AGREES_NS = 15 * SECOND_NS
-SURE = 0.7  # confidence of a page
 # how long a fault of hardware may explain a stall: watchdogs wait for ten
 # minutes before they report
 HARDWARE_NS = 600 * SECOND_NS
@@ -48,7 +48,6 @@ ACTIONS: dict[Cause, Action] = {
     "init_hang": "RESTART_APP",
     "in_flight": "RESTART_APP",
 }
-SLOW: tuple[Cause, ...] = ("slow_straggler", "slow_network")
 NOTHING: tuple[Cause, ...] = ("no_evidence",)
 UNNAMED = "unnamed"
 
@@ -99,6 +98,10 @@ class _Hardware:
         self.ports = {
             key: seen for key, seen in self.ports.items() if now_ns - seen[0] < HARDWARE_NS
         }
+
+    def texts(self) -> set[str]:
+        """What is known, as evidence has it."""
+        return {text for _, text in (*self.gpus.values(), *self.ports.values())}
 
     def state(self) -> State:
         return {
@@ -151,9 +154,10 @@ class Nccl(Stateful):
     the Inspector and job logs.
 
     A verdict that is stable for 15 s is a page where it is sure of the root cause, a ticket where
-    it is sure of the class alone or the job is merely slow, and an info finding while it is a
-    suspicion. It ends when the job moves again, when it is over, or after an hour without a report
-    of it. Stalls without any of these sources are found by the detector `hang`.
+    it is sure of the class alone, the job is merely slow or the rank may be writing a checkpoint,
+    and an info finding while it is a suspicion. Of a job's word alone no hardware and no node is
+    paged. It ends when the job moves again, when it is over, or after an hour without a report of
+    it. Stalls without any of these sources are found by the detector `hang`.
 
     >>> Nccl().name
     'nccl'
@@ -284,7 +288,7 @@ class Nccl(Stateful):
         devices = [self._places.device(culprit, name) for culprit in culprits] or [
             Device("", "job", name)
         ]
-        severity = _severity(verdict)
+        severity = severity_of(verdict, self._hardware.texts(), gave_up=job.gave_up())
         finding = FindingVerdict(
             fault,
             severity,
@@ -325,14 +329,6 @@ class Nccl(Stateful):
 def _note(job: JobBook, at: Instant) -> None:
     """Something new: it is judged when the others had time to report as well."""
     job.due_ns = job.due_ns or at.mono_ns + DEBOUNCE_NS
-
-
-def _severity(verdict: Verdict) -> Severity:
-    if verdict.phase != "confirmed" or verdict.cause == "unknown":
-        return "record"
-    if verdict.cause in SLOW:
-        return "ticket"
-    return "page" if verdict.confidence >= SURE else "ticket"
 
 
 def _name(job: str) -> str:

@@ -29,6 +29,8 @@ LINES_LAST_NS = 900 * SECOND_NS  # a line is of its moment
 # operations of a rank: completed ones, to compare with who is behind, and unfinished ones
 KEPT_DONE, KEPT_OPEN = 4, 8
 KEPT_TIMINGS = 64
+# lines in which PyTorch's watchdog has lost its patience (collector/sources/joblog/table.py)
+GAVE_UP = frozenset({"wd_timeout", "wd_progress", "wd_stuck", "desync", "desync_never"})
 
 
 @dataclass(slots=True)
@@ -91,6 +93,10 @@ class JobBook:
         self.seen_ns = now_ns
         if len(self.ended) < MAX_ENDED:
             self.ended[pid] = (host, rank, uuid)
+
+    def gave_up(self) -> bool:
+        """Whether a watchdog of the job has timed out."""
+        return any(hit.name in GAVE_UP for _, hit in self.hits.values())
 
     def forget(self, now_ns: int) -> None:
         """What is too old."""

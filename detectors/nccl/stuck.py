@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from detectors.nccl.clue import BEHIND, GONE, LEFT, OWN_ERROR, Clue, RankTarget
@@ -32,6 +32,7 @@ class Stuck:
     circle: list[int] = field(default_factory=list)
     victims: int = 0
     balanced: bool = False  # all have launched the same, and that for a while
+    active: Collection[int] = ()  # ranks that still launch collectives somewhere
 
 
 def stuck(communicators: Communicators, identities: Identities) -> Stuck:
@@ -47,7 +48,7 @@ def stuck(communicators: Communicators, identities: Identities) -> Stuck:
         for number, waits in enumerate(unmatched(each.key, joined[key])):
             alone[f"{key}/{number}"] = waits
             joined[f"{key}/{number}"] = joined[key]
-    found = Stuck()
+    found = Stuck(active=communicators.active)
     edges: dict[Node, list[Node]] = {}
     for each in alone.values():
         for node, targets in each.edges.items():
@@ -169,7 +170,9 @@ def _behind(
     joined: Mapping[str, Joined],
     identities: Identities,
 ) -> None:
-    """Ranks that others wait for and that wait for nobody."""
+    """Ranks that others wait for and that wait for nobody; one that still launches collectives
+    elsewhere is late, not stuck.
+    """
     for key, each in alone.items():
         at, source = joined[key], _best_source(joined[key])
         late = [n for n in each.behind if n in last]
@@ -196,7 +199,7 @@ def _behind(
                     RankTarget(number),
                     "host_hang",
                     at.origin,
-                    firm=at.confirmed,
+                    firm=at.confirmed and number not in found.active,
                 )
             )
 

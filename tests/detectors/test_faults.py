@@ -16,7 +16,8 @@ from detectors.drift import DECLARABLE
 from detectors.faults import CLASSES, FAULTS, Fault, fault_class, fault_of
 from detectors.fec_tail import FAULT as FEC_TAIL
 from detectors.infiniband.adapter import REASONS
-from detectors.nccl.detector import NOTHING, SLOW
+from detectors.nccl.detector import NOTHING
+from detectors.nccl.severity import SLOW
 from detectors.nccl.verdict import CAUSES
 from pipeline.finding import SEVERITIES, Action
 from rules import findings as rules

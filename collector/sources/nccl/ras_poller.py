@@ -18,6 +18,7 @@ from collector.sources.nccl.ras.policy import (
     JobSituation,
     Mode,
     Refusal,
+    is_of,
     own_host,
     poller,
     refusal,
@@ -64,12 +65,14 @@ class LocalJob:
     """A job as it is on this node now.
 
     ``versions`` are NCCL's, one per process, empty where unknown. Times as in policy.JobSituation.
+    ``rivals`` are the pids, as the processes see them, of other jobs that may answer in its place.
     """
 
     name: str
     processes: tuple[Found, ...]
     versions: tuple[Version, ...]
     suspected_s: float | None
+    rivals: tuple[frozenset[int], ...] = ()
 
 
 class RasPoller:
@@ -179,9 +182,10 @@ class RasPoller:
             report = parse_json(
                 self._ask(addresses[:MAX_SILENT]), f"{addresses[0].host}:{addresses[0].port}"
             )
-            if not _members(report) or _own_pids(job) & {pid for _, pid in _members(report)}:
+            pids = {pid for _, pid in _members(report)}
+            if is_of(pids, _own_pids(job), job.rivals) or not (pids or job.rivals):
                 return report
-        raise RasError("refused", "only another job answers on its port")
+        raise RasError("refused", "only another job answers on its port, or one of equal pids")
 
     def _addresses(self, job: LocalJob, asked: PollState) -> list[Address]:
         # our own, whichever tree the jobs are found in

@@ -137,7 +137,7 @@ class NcclSource:
         """The numbers of one job, and its events of this read."""
         reports: list[Report] = []
         versions = tuple(version_of(self._version(p)) for p in job.present)
-        local = LocalJob(job.name, job.present, versions, since_s)
+        local = LocalJob(job.name, job.present, versions, since_s, self._rivals(job))
         if report := self._ras.look(local, now_s, time_ns):
             reports.append(report)
             unread += [Unread("untrusted", job.name, "ras")] if not report.trusted else []
@@ -169,6 +169,18 @@ class NcclSource:
             **of_inspector(seen.values(), self._inspector.bandwidths(job.present)),
         }
         return values, reports
+
+    def _rivals(self, job: Job) -> tuple[frozenset[int], ...]:
+        """Pids of the other jobs in the network namespaces of a job, each as its processes see
+        them.
+        """
+        networks = {process.network for process in job.present}
+        others = (
+            frozenset(p.inner_pid for p in other.present if p.network in networks)
+            for other in self._jobs.now.values()
+            if other is not job
+        )
+        return tuple(filter(None, others))
 
     def _dumped(
         self, job: Job, suspected: bool, now_s: float, at: Instant, unread: list[Unread]

@@ -112,17 +112,24 @@ def xid(device: Device, code: int) -> Event:
     return Event(BEGIN_NS, 0, device, "xid", {"code": code, "origin": "kmsg"})
 
 
-def test_two_looks_page_the_gpu_of_the_rank() -> None:
-    """20 s and 15 s after the first look it is a page about the GPU that holds the rank,
-    within 90 s of the fault.
+def test_two_looks_name_the_gpu_of_the_rank() -> None:
+    """20 s and 15 s after the first look, within 90 s of the fault: a ticket, for the rank may be
+    writing a checkpoint; a page when a watchdog of the job has timed out.
     """
     scene = Scene()
     scene.report(with_gpus(late(0.0), scene))
     scene.wait(20)
     scene.report(with_gpus(late(20.0), scene))
     scene.wait(60)
-    assert scene.alerts() == [("onset", "page", "hang/host_hang", "GPU-n1-2")]
+    assert scene.alerts() == [("onset", "ticket", "hang/host_hang", "GPU-n1-2")]
     assert scene.findings[-1].time_ns - BEGIN_NS <= 90 * SECOND_NS
+    scene.lines(
+        "[rank0]:[E1118 20:32:23.9 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught collective "
+        "operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+        "Timeout(ms)=600000) ran for 600041 milliseconds before timing out."
+    )
+    scene.wait(40)
+    assert scene.alerts()[1:] == [("ongoing", "page", "hang/host_hang", "GPU-n1-2")]
 
 
 def test_a_finding_bears_its_job() -> None:
@@ -221,7 +228,7 @@ def test_dumps_of_several_nodes_give_one_verdict() -> None:
     for rank, host in ((0, "n1"), (1, "n1"), (2, "n2"), (3, "n2")):
         scene.report(dump(rank, {"0": (6 - (rank == 3), 5)}, {"0": range(4)}), host)
     scene.wait(40)
-    assert scene.alerts() == [("onset", "page", "hang/host_hang", f"{JOB}/3")]
+    assert scene.alerts() == [("onset", "ticket", "hang/host_hang", f"{JOB}/3")]
 
 
 def test_one_node_alone_says_what_it_can_know() -> None:
@@ -267,6 +274,20 @@ def test_a_fatal_xid_on_a_member_makes_it_hardware() -> None:
         scene.report(with_gpus(late(second), scene))
         scene.wait(20)
     assert scene.alerts() == [("onset", "page", "hang/hardware_fault", "GPU-n1-2")]
+
+
+def test_hardware_is_not_paged_by_the_word_of_a_job() -> None:
+    """A log may say anything: by itself it makes a ticket of a GPU, an adapter or a node."""
+    for line in (
+        "n1:1:2 [3] enqueue.cc:1 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'",
+        "NVRM: Xid (PCI:0000:b9:00): 79, pid=1, name=python, GPU has fallen off the bus.",
+        "n1:1:2 [3] NCCL WARN NET/IB : mlx5_4:1 async fatal event: local catastrophic error",
+        "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-20T05:00:00 DUE TO NODE FAILURE",
+    ):
+        scene = Scene()
+        scene.lines(line)
+        scene.wait(60)
+        assert {severity for _, severity, *_ in scene.alerts()} <= {"ticket"}, line
 
 
 def test_an_xid_without_a_stall_is_not_ours() -> None:

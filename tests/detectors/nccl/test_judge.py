@@ -347,6 +347,19 @@ def test_a_reply_without_a_time_that_was_saved_twice_proves_nothing() -> None:
     assert (verdict.cause, pids(verdict)) == ("host_hang", [process(3)[1]])
 
 
+def test_a_rank_that_still_works_elsewhere_is_late_and_not_stuck() -> None:
+    """A group that is used once in a while waits for a rank whose own group moves on."""
+    rare = ras_communicator("c0", all_reduces({0: 12, 1: 12, 2: 12, 3: 11}))
+    before, after = (
+        ras_communicator("c1", all_reduces({2: n, 3: n}), second="0x2:0x2") for n in (50, 60)
+    )
+    verdict = of([ras(rare, before), ras(rare, after, at=20.0)])
+    assert (verdict.phase, verdict.culprits) == ("suspect", ())
+    standing = ras_communicator("c1", all_reduces({2: 60, 3: 60}), second="0x2:0x2")
+    verdict = of([ras(rare, before), ras(rare, after, at=20.0), ras(rare, standing, at=40.0)])
+    assert (verdict.cause, ranks(verdict)) == ("host_hang", [3])
+
+
 def test_a_culprit_is_named_by_its_nvml_index_and_uuid() -> None:
     """``CUDA_VISIBLE_DEVICES=5`` makes GPU 5 the CUDA device 0 of its process."""
     communicator = ras_communicator("c0", all_reduces({0: 12, 1: 12, 2: 12, 3: 10}))

@@ -111,6 +111,22 @@ def slot_of(host: str, job: str) -> float:
     )
 
 
+def is_of(
+    reported: Collection[int], own: Collection[int], rivals: Iterable[Collection[int]]
+) -> bool:
+    """Whether a report with these pids is of the job with ``own`` pids, and of none of ``rivals``:
+    other jobs that answer on the same address.
+
+    Pids are those the processes themselves see: in containers two jobs may have the same. A report
+    that may be of either is of none.
+
+    >>> is_of([7, 8], [7, 8], [[9]]), is_of([9], [7, 8], [[9]]), is_of([7, 8], [7, 8], [[7, 8]])
+    (True, False, False)
+    """
+    mine = len({*reported} & {*own})
+    return mine > max((len({*reported} & {*rival}) for rival in rivals), default=0)
+
+
 def poller(members: Iterable[tuple[str, int]]) -> str:
     """The host that asks for a job of these (host, pid): every node that has seen the same
     members comes to the same.

@@ -224,6 +224,26 @@ def test_another_job_on_the_same_port_is_not_mistaken_for_ours(bench: Bench) -> 
     assert len(reports(bench.read(20))) == 1
 
 
+def test_a_report_that_may_be_of_two_jobs_is_of_none(bench: Bench) -> None:
+    """Two pods in the host's network, whose processes have the same pids in their namespaces."""
+    for rank, peer in enumerate(bench.job.peers):
+        folder = add_process(
+            bench.proc,
+            peer.pid + 50_000,
+            gpus=(rank,),
+            library=SAFE,
+            environ=f"SLURM_JOB_ID=72 RANK={rank} WORLD_SIZE=8",
+            started=100,
+            user=os.getuid(),
+            inner=peer.pid,
+        )
+        (folder / "root/tmp").mkdir(parents=True)
+    bench.read()
+    bench.suspect()
+    assert reports(bench.read()) == []
+    assert bench.metrics.value(agent.NCCL_POLLS, "refused") == 1
+
+
 def test_a_half_initialised_report_is_reported_as_untrusted(bench: Bench) -> None:
     """Nothing is concluded from it, and it does not become the last one that was trusted."""
     bench.read()

@@ -24,6 +24,7 @@ from tests.fakes import FakeClock
 
 HOST = "n1"
 WARM_UP_S, AT_WORK_S = 900.0, 120
+YOUNG_S = 120.0  # with the time at work: the youngest that RAS may be asked of is 120 s old
 SOON_S = 90  # from the fault to the finding, where there is hard evidence
 EVERY_S = 5  # seconds between two reads of the source
 
@@ -79,11 +80,11 @@ class Agent:
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Iterator[Agent]:
+def agent(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Agent]:
     """A node whose job has been at work for a while, and an agent that has watched it."""
     clock = FakeClock(wall_ns=time.time_ns(), mono_ns=5000 * 10**9)
     rendering = Rendering(tmp_path, "hgx-h100", seed=1, clock=clock, serve=True)
-    rendering.step(WARM_UP_S)
+    rendering.step(getattr(request, "param", WARM_UP_S))
     made = Agent(rendering, clock)
     assert made.live(AT_WORK_S) == []
     yield made
@@ -99,6 +100,24 @@ def test_a_rank_that_others_wait_for_is_named(agent: Agent, how: str, gpu: int) 
     inject(node, f"nccl_stall@gpu{gpu}:how={how}")
     findings = agent.live(SOON_S)
     assert {finding.device.id for finding in findings} == {node.uuids[gpu]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", [YOUNG_S], indirect=True, ids=["job of four minutes"])
+@pytest.mark.parametrize(
+    ("how", "severity"), [("stopped", "page"), ("mismatched", "page"), ("late", "ticket")]
+)
+def test_a_stall_of_a_young_job_is_reported_as_soon_as_it_is_certain(
+    agent: Agent, how: str, severity: str
+) -> None:
+    """Telemetry alone would wait for twenty minutes: what is usual for the job is not known yet. A
+    rank that has not come may be writing a checkpoint, and is a ticket.
+    """
+    node = agent.rendering.node
+    inject(node, f"nccl_stall@gpu3:how={how}")
+    findings = agent.live(SOON_S)
+    assert {(f.device.id, f.severity) for f in findings} == {(node.uuids[3], severity)}
+    assert f"GPU 3 ({node.uuids[3]})" in findings[0].summary
 
 
 @pytest.mark.slow
