@@ -30,6 +30,9 @@ device it names, or nobody.
 """
 
 
+MAX_DIGITS = 15  # of a number that a line captured: it is exact as a float too
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One line that a pattern took.
@@ -55,8 +58,9 @@ class Hit:
     origin: str = ""
 
     def number(self, name: str, otherwise: int = -1) -> int:
-        """A captured number."""
+        """A captured number; ``otherwise`` also where it has more than 15 digits."""
+        text = self.fields.get(name, "")
         try:
-            return int(self.fields[name])
-        except (KeyError, ValueError):
+            return int(text) if len(text) <= MAX_DIGITS else otherwise
+        except ValueError:
             return otherwise

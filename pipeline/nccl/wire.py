@@ -37,7 +37,8 @@ def events_of(report: Report, device: Device, time_ns: int, mono_ns: int = 0) ->
     ... ]
     True
     """
-    name = f"{device.host}:{time_ns}:{report.teller}:{report.origin}"
+    # Job and process are part of it: two jobs may have the same address, or equal file names.
+    name = f"{device.host}:{time_ns}:{report.teller}:{report.origin}:{report.job}:{report.pid}"
     head: dict[str, Value] = {
         "report": name,
         "teller": report.teller,

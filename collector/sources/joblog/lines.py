@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from collector.sources.bounds import unix_time
 from pipeline.clock import SECOND_NS
 
 # characters that are looked at: a real line of NCCL ends near 1024, one of c10d near 2048
@@ -84,12 +85,11 @@ def unix_ns(text: str) -> int:
         return 0
     zone = match[4] or "Z"
     try:
-        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}")
-    except ValueError:
+        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}").astimezone(UTC)
+    except (ValueError, OverflowError):  # the year 0, or 10000 in another zone
         return 0
-    return int(moment.astimezone(UTC).timestamp()) * SECOND_NS + int(
-        (match[3] or "0").ljust(9, "0")
-    )
+    seconds = int(moment.timestamp())
+    return unix_time(seconds * SECOND_NS + int((match[3] or "0").ljust(9, "0")))
 
 
 class Joiner:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from collector.sources.bounds import int32
 from collector.sources.joblog.lines import Line, unix_ns
 from collector.sources.joblog.pattern import compiled
 from collector.sources.joblog.table import PATTERNS
@@ -69,7 +70,7 @@ def _hit(name: str, shell: _Shell, fields: Mapping[str, str], line: Line, origin
         gpu=shell.gpu,
         world_rank=shell.world_rank,
         group=group["guid"] if group else "",
-        rank=int(group["rank"]) if group else -1,
+        rank=int32(group["rank"]) if group else -1,
         fields=MappingProxyType(dict(fields)),
         text=line.text[:MAX_TEXT],
         origin=origin,
@@ -81,7 +82,7 @@ def _shell(line: Line) -> _Shell:
     text = line.text
     if " NCCL " in text and (match := _NCCL.search(text)):
         stamp = unix_ns(match["ts"]) if match["ts"] else 0
-        return _Shell(match["msg"], stamp, match["host"], int(match["pid"]), int(match["dev"]))
+        return _Shell(match["msg"], stamp, match["host"], int32(match["pid"]), int32(match["dev"]))
     if "pp:" in text and (match := _C10D.search(text)):
-        return _Shell(match["msg"], world_rank=int(match["rank"]) if match["rank"] else -1)
+        return _Shell(match["msg"], world_rank=int32(match["rank"]))
     return _Shell(text)

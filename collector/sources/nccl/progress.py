@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import median
 
+from collector.sources.bounds import clipped
 from pipeline.nccl.member import Counts, Member
 from pipeline.nccl.report import Report
 
 Values = dict[str, float | int | None]
 
 MEGABYTES = 1000  # in what the Inspector counts in, 10^9 bytes
+MAX_BANDWIDTH = 1e6  # 10^9 bytes/s; a GPU of 2026 has 1.8e3 of NVLink
 
 
 def of_ras(report: Report | None) -> Values:
@@ -22,7 +24,7 @@ def of_ras(report: Report | None) -> Values:
     return {
         "communicators": len(members),
         "ranks_gone": len({(m.host, m.pid) for each in members for m in each if m.gone}),
-        "operations_launched": sum(max(totals, default=0) for totals in launched),
+        "operations_launched": clipped(sum(max(totals, default=0) for totals in launched)),
         "operations_behind": max(
             (max(totals) - min(totals) for totals in launched if totals), default=0
         ),
@@ -43,14 +45,17 @@ def of_inspector(reports: Iterable[Report], bandwidths: Iterable[float]) -> Valu
                     foremost.get(communicator.id, 0), _total(member.completed)
                 )
                 speeds += _speeds(member)
-    values: Values = {"operations_completed": sum(foremost.values())} if foremost else {}
+    values: Values = {}
+    if foremost:
+        values["operations_completed"] = clipped(sum(foremost.values()))
     if speeds:
-        values["bus_bandwidth_megabytes_per_second"] = round(median(speeds) * MEGABYTES)
+        speed = min(max(median(speeds), 0.0), MAX_BANDWIDTH)
+        values["bus_bandwidth_megabytes_per_second"] = round(speed * MEGABYTES)
     return values
 
 
 def _total(counts: Counts) -> int:
-    return sum(count for _, count in counts)
+    return clipped(sum(count for _, count in counts))
 
 
 def _speeds(member: Member) -> list[float]:

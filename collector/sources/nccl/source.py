@@ -14,6 +14,7 @@ from collector.sources.nccl.discovery.library import Versions, version_of
 from collector.sources.nccl.discovery.scan import Found, Scanner
 from collector.sources.nccl.flight_recorder.watch import DumpWatch, Read
 from collector.sources.nccl.inspector.watch import InspectorWatch
+from collector.sources.nccl.job_watch import JobWatch
 from collector.sources.nccl.jobs import Job, Jobs, name_of
 from collector.sources.nccl.progress import Values, of_inspector, of_ras
 from collector.sources.nccl.ras.client import Address, ask_any
@@ -33,7 +34,6 @@ log = logging.getLogger("tocsin.nccl")
 # between two looks over /proc; every read looks while something is suspected, or a job loses
 # processes and may be ending
 SCAN_S = 15.0
-REPORT_S = 60.0  # between two reports of what the Inspector saw
 # shown; a node of 16 GPUs in 7 instances holds at most 112, and one to four in practice
 MAX_JOBS = 64
 
@@ -70,13 +70,9 @@ class NcclSource:
         self._versions = Versions(proc, find)
         self._jobs = Jobs(host)
         self._ras = RasPoller(host, proc, mode, metrics, ask)
-        self._dumps = DumpWatch(host, proc, read)
-        self._inspector = InspectorWatch(proc)
+        self._proc, self._read = proc, read
+        self._watches: dict[str, JobWatch] = {}  # by job
         self._scanned_s = float("-inf")
-        self._completed: dict[
-            str, dict[int, Report]
-        ] = {}  # by job and pid: what the Inspector saw last
-        self._reported_s: dict[str, float] = {}
 
     def read(self) -> Reading:
         """The present jobs, changes and reports. OSError where /proc cannot be read."""
@@ -95,30 +91,33 @@ class NcclSource:
         rows: list[tuple[Device, Values]] = []
         for job in list(self._jobs.now.values())[:MAX_JOBS]:
             since_s = job.bereft_s(now_s) if since_ns is None else since_ns / SECOND_NS
-            values, reports = self._job(job, since_s, now_s, now.time_ns, unread)
-            events += [event for report in reports for event in events_of(report, self._node, *now)]
-            events += self._dumped(job, since_s is not None, now_s, now, unread)
             nccl = next((v for p in job.present if (v := self._version(p))), "")
-            rows.append(
-                (Device(self._host, "job", job.name, {"nccl": nccl} if nccl else {}), values)
-            )
+            device = Device(self._host, "job", job.name, {"nccl": nccl} if nccl else {})
+            try:
+                values, told = self._look(job, since_s, now, unread)
+            except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+                # whatever a job wrote to cause it, the others are read
+                log.warning("job %s: not read: %s: %s", job.name, type(error).__name__, error)
+                unread.append(Unread(f"failed: {type(error).__name__}", job.name))
+                values, told = {"processes": len(job.present)}, []
+            events += told
+            rows.append((device, values))
         self._count_refusals()
         return Reading((frame_of("job", rows, *now),), tuple(events), tuple(unread))
 
     def close(self) -> None:
         """Let go of all files."""
-        self._inspector.close()
+        for watch in self._watches.values():
+            watch.close()
         self._ras.close()
 
     def _scan(self, now_s: float, at: Instant) -> list[Event]:
         scan = self._scanner.scan(now_s)
         self._metrics.set(agent.NCCL_HIDDEN, scan.hidden)
         events = self._jobs.update(scan.processes, now_s, at)
-        for known in (*self._completed, *self._reported_s):
-            if known not in self._jobs.now:
-                self._completed.pop(known, None)
-                self._reported_s.pop(known, None)
-                self._ras.forget(known)
+        for name in self._watches.keys() - self._jobs.now.keys():
+            self._watches.pop(name).close()
+            self._ras.forget(name)
         for job in self._jobs.now.values():
             strange = next(
                 (p for p in job.present if p.library and self._versions.known(p.library) is None),
@@ -131,25 +130,38 @@ class NcclSource:
                 break
         return events
 
-    def _job(
-        self, job: Job, since_s: float | None, now_s: float, time_ns: int, unread: list[Unread]
-    ) -> tuple[Values, list[Report]]:
+    def _look(
+        self, job: Job, since_s: float | None, now: Instant, unread: list[Unread]
+    ) -> tuple[Values, list[Event]]:
         """The numbers of one job, and its events of this read."""
+        watch = self._watches.get(job.name)
+        if watch is None:
+            dumps = DumpWatch(self._host, self._proc, self._read)
+            watch = self._watches[job.name] = JobWatch(dumps, InspectorWatch(self._proc))
+        values, reports = self._job(job, watch, since_s, now, unread)
+        events = [event for report in reports for event in events_of(report, self._node, *now)]
+        events += self._dumped(job, watch, now, unread, suspected=since_s is not None)
+        return values, events
+
+    def _job(
+        self,
+        job: Job,
+        watch: JobWatch,
+        since_s: float | None,
+        now: Instant,
+        unread: list[Unread],
+    ) -> tuple[Values, list[Report]]:
         reports: list[Report] = []
+        now_s = now.mono_ns / SECOND_NS
         versions = tuple(version_of(self._version(p)) for p in job.present)
         local = LocalJob(job.name, job.present, versions, since_s, self._rivals(job))
-        if report := self._ras.look(local, now_s, time_ns):
+        if report := self._ras.look(local, now_s, now.time_ns):
             reports.append(report)
             unread += [Unread("untrusted", job.name, "ras")] if not report.trusted else []
-        if self._monitor and (changes := self._ras.listen(local, now_s, time_ns)):
+        if self._monitor and (changes := self._ras.listen(local, now_s, now.time_ns)):
             reports.append(changes)
             job.lost_s = now_s if changes.dead else job.lost_s
-        seen = self._completed.setdefault(job.name, {})
-        for process, seen_now in self._inspector.look(job.present, now_s):
-            seen[process.pid] = replace(seen_now, job=job.name, world_rank=process.rank)
-        if seen and now_s - self._reported_s.get(job.name, float("-inf")) >= REPORT_S:
-            self._reported_s[job.name] = now_s
-            reports += seen.values()
+        reports += watch.inspect(job, now_s)
         asked = self._ras.of(job.name)
         usable = asked.refused not in {
             "off",
@@ -166,7 +178,7 @@ class NcclSource:
                 any(p.environment.get("NCCL_INSPECTOR_ENABLE") == "1" for p in job.present)
             ),
             **of_ras(asked.report),
-            **of_inspector(seen.values(), self._inspector.bandwidths(job.present)),
+            **of_inspector(watch.completed.values(), watch.inspector.bandwidths(job.present)),
         }
         return values, reports
 
@@ -183,11 +195,18 @@ class NcclSource:
         return tuple(filter(None, others))
 
     def _dumped(
-        self, job: Job, suspected: bool, now_s: float, at: Instant, unread: list[Unread]
+        self,
+        job: Job,
+        watch: JobWatch,
+        at: Instant,
+        unread: list[Unread],
+        *,
+        suspected: bool,
     ) -> list[Event]:
+        now_s = at.mono_ns / SECOND_NS
         named = [replace(p, job=name_of(p)) for p in job.present]
         events: list[Event] = []
-        for dump in self._dumps.look(named, suspected=suspected, now_s=now_s, time_ns=at.time_ns):
+        for dump in watch.dumps.look(named, suspected=suspected, now_s=now_s, time_ns=at.time_ns):
             self._metrics.add(agent.NCCL_DUMPS, "refused" if dump.refused else "read")
             if dump.refused:
                 log.warning(

@@ -26,6 +26,7 @@ MAX_ENTRIES = 200_000
 MAX_CONTAINERS, MAX_VALUES = 2_000_000, 20_000_000  # of a JSON dump; each entry has about 8 and 40
 MAX_GROUPS = 10_000
 MAX_RANKS = 1 << 20  # of one group
+MAX_WORLD = 10_000_000  # ranks of a job
 
 # comm_lib_trace_rank_3, fr_rank3.json, nccl_trace_rank_3.pickle
 _RANK_IN_NAME = re.compile(r"(\d{1,7})(?:\.[A-Za-z]{1,12})*$")
@@ -143,7 +144,7 @@ def _ranks(config: Mapping[str, Any], name: str, *, alone: bool) -> tuple[int, .
     entry = _mapping(config.get(name) or (config.get("") if alone else None))
     text = entry.get("ranks")
     if isinstance(text, list):
-        numbers = [n for n in text if type(n) is int]
+        numbers = [n for n in text if type(n) is int and 0 <= n < MAX_WORLD]
     else:
         numbers = (
             [int(m[0]) for m in islice(re.finditer(r"\d{1,7}", text), MAX_RANKS)]

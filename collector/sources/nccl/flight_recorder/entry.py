@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from collector.sources.bounds import unix_time
 from collector.sources.nccl.sanitize import printable
 from pipeline.nccl.member import Operation, Transfer
 
@@ -64,7 +65,7 @@ class Entry:
             ),
             started=self.started,
             completed=self.completed,
-            created_ns=number_of(self.found.get("time_created_ns"), 0),
+            created_ns=unix_time(number_of(self.found.get("time_created_ns"), 0)),
             frame=_frame(self.found.get("frames")),
         )
 

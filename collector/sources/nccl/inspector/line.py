@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from collector.sources.nccl.fields import Count, Int32, Microseconds, Sequence
 from collector.sources.nccl.sanitize import FormatError, printable
 from pipeline.nccl.member import Timing
 
@@ -24,15 +25,15 @@ _HASH = re.compile("(?:0x)?([0-9a-f]{1,16})")
 
 class _Header(msgspec.Struct, frozen=True, gc=False):
     id: str
-    rank: int
-    n_ranks: int
-    nnodes: int = -1
+    rank: Int32
+    n_ranks: Int32
+    nnodes: Int32 = -1
 
 
 class _Metadata(msgspec.Struct, frozen=True, gc=False):
     hostname: str = ""
-    pid: int = -1
-    dump_timestamp_us: int = 0
+    pid: Int32 = -1
+    dump_timestamp_us: Microseconds = 0
 
 
 class _Collective(
@@ -42,8 +43,8 @@ class _Collective(
     rename=lambda name: name if name == "coll" else f"coll_{name}",
 ):
     coll: str
-    sn: int
-    msg_size_bytes: int = 0
+    sn: Sequence
+    msg_size_bytes: Count = 0
     exec_time_us: _Real = math.nan
     busbw_gbs: _Real = math.nan
 

@@ -10,6 +10,7 @@ from datetime import tzinfo
 
 import msgspec
 
+from collector.sources.nccl.fields import Count, Int32
 from collector.sources.nccl.ras.words import ADDRESS_UNKNOWN, OPERATIONS, local_time_ns
 from collector.sources.nccl.sanitize import FormatError, printable
 from pipeline.nccl.member import NO_ERROR, Counts, Member, State
@@ -25,8 +26,8 @@ _NO_COMMA = re.compile(rb'("nvml_dev": {0,4}-?[0-9]{1,9})([ \t\r]{0,8}\n[ \t]{0,
 
 
 class _Status(msgspec.Struct, frozen=True, gc=False):
-    init_state: int = 0
-    async_error: int = 0
+    init_state: Int32 = 0
+    async_error: Int32 = 0
     finalize_called: bool = False
     destroy_flag: bool = False
     abort_flag: bool = False
@@ -35,28 +36,28 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Counts(msgspec.Struct, frozen=True, gc=False):
-    Broadcast: int | None = None
-    Reduce: int | None = None
-    AllGather: int | None = None
-    ReduceScatter: int | None = None
-    AllReduce: int | None = None
+    Broadcast: Count | None = None
+    Reduce: Count | None = None
+    AllGather: Count | None = None
+    ReduceScatter: Count | None = None
+    AllReduce: Count | None = None
 
 
 class _Rank(msgspec.Struct, frozen=True, gc=False):
-    rank: int
+    rank: Int32
     status: _Status
     host: str = ""
-    pid: int = -1
-    cuda_dev: int = -1
-    nvml_dev: int = -1
+    pid: Int32 = -1
+    cuda_dev: Int32 = -1
+    nvml_dev: Int32 = -1
     collective_counts: _Counts = _Counts()
 
 
 class _Communicator(msgspec.Struct, frozen=True, gc=False):
     hash: str
-    size: int
-    ranks_count: int
-    missing_ranks_count: int
+    size: Int32
+    ranks_count: Int32
+    missing_ranks_count: Int32
     ranks: list[_Rank]
     missing_ranks: list[_Rank]
     secondary_hash: str = ""
@@ -64,14 +65,14 @@ class _Communicator(msgspec.Struct, frozen=True, gc=False):
 
 class _Ras(msgspec.Struct, frozen=True, gc=False):
     collection_time_sec: float | None = None
-    timeouts_count: int = 0
+    timeouts_count: Count = 0
 
 
 class _Report(msgspec.Struct, frozen=True, gc=False):
     nccl_version: str
     communicators: list[_Communicator]
     timestamp: str = ""
-    communicators_count: int = -1
+    communicators_count: Int32 = -1
     ras: _Ras = _Ras()
 
 

@@ -9,6 +9,7 @@ from datetime import tzinfo
 
 import msgspec
 
+from collector.sources.nccl.fields import Int32
 from collector.sources.nccl.ras.words import local_time_ns
 from collector.sources.nccl.sanitize import FormatError, Unread, printable
 from pipeline.nccl.report import Discard, PeerEvent, Process, Report
@@ -31,8 +32,8 @@ _TEXT = re.compile(
 
 class _Peer(msgspec.Struct, frozen=True):
     host: str = ""
-    pid: int = -1
-    cuda_devs: tuple[int, ...] = ()
+    pid: Int32 = -1
+    cuda_devs: tuple[Int32, ...] = ()
     addr: str = ""
 
 

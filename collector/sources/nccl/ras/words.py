@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 
+from collector.sources.bounds import unix_time
 from pipeline.clock import SECOND_NS
 from pipeline.nccl.member import State
 
@@ -39,7 +40,7 @@ ADDRESS_UNKNOWN = "unknown"
 
 def local_time_ns(text: str, zone: tzinfo | None = None) -> int:
     """Unix time of a ``YYYY-mm-dd HH:MM:SS`` that was local where it was
-    written; 0 where it is none.
+    written; 0 where it is none, or beyond ``bounds.unix_time``.
 
     ``zone`` is that place's; None is this machine's.
 
@@ -48,9 +49,7 @@ def local_time_ns(text: str, zone: tzinfo | None = None) -> int:
     2000000000
     """
     try:
-        return (
-            int(datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=zone).timestamp())
-            * SECOND_NS
-        )
+        moment = datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=zone)
+        return unix_time(int(moment.timestamp()) * SECOND_NS)
     except (ValueError, OverflowError, OSError):
         return 0

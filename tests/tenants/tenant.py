@@ -1,0 +1,70 @@
+"""A process of a tenant: gives up root, maps and opens what it is given, answers as a RAS server.
+
+Started as a script of its own by tests/tenants/node.py, with one JSON argument; only the standard
+library. It prints ``ready`` and lives until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+PR_SET_NAME = 15
+
+
+def serve(place: dict[str, Any]) -> None:
+    """Answer RAS queries on a loopback port with the bytes of a file, as NCCL's protocol has it."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    server.bind(("127.0.0.1", place["port"]))
+    server.listen(16)
+
+    def answer() -> None:
+        while True:
+            connection, _ = server.accept()
+            with connection, connection.makefile("rb") as lines:
+                for line in lines:
+                    if line.startswith(b"CLIENT PROTOCOL"):
+                        connection.sendall(b"SERVER PROTOCOL 2\n")
+                    elif line == b"STATUS\n":
+                        connection.sendall(Path(place["reply"]).read_bytes())
+                        break
+                    else:
+                        connection.sendall(b"OK\n")
+
+    threading.Thread(target=answer, daemon=True).start()
+
+
+def main() -> None:
+    """Become the tenant, and stay until the parent hangs up."""
+    asked = json.loads(sys.argv[1])
+    if asked.get("namespace"):
+        ctypes.CDLL(None).unshare(0x40000000)  # CLONE_NEWNET of sched.h
+        os.system("ip link set lo up >/dev/null 2>&1")  # noqa: S605 - where there is one
+    os.setgroups([])
+    os.setresgid(asked["user"], asked["user"], asked["user"])
+    os.setresuid(asked["user"], asked["user"], asked["user"])
+    if name := asked.get("name"):
+        ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
+    held: list[object] = []
+    for path in asked.get("map", ()):
+        fd = os.open(path, os.O_RDONLY)
+        held.append(mmap.mmap(fd, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ))
+        held.append(os.fdopen(fd, "rb", closefd=False))
+    if place := asked.get("ras"):
+        serve(place)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

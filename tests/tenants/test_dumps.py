@@ -1,0 +1,71 @@
+"""What tenants write for the agent to read: dumps and Inspector logs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from tests.collector.sources.nccl.inspector.lines import line
+from tests.collector.sources.nccl.recordings import DUMPS
+from tests.tenants.node import ALICE, BOB, Node, reports
+
+pytestmark = pytest.mark.root
+
+DUMP = (DUMPS / "fr_gloo_missing_rank2.json").read_bytes()
+
+
+def test_an_unchanged_dump_is_read_once(node: Node) -> None:
+    """However many other jobs the node has; a changed one is read once more."""
+    requests: list[Any] = []
+
+    def read(given: Any) -> list[dict[str, Any]]:
+        requests.extend(given)
+        return [{"events": []} for _ in given]
+
+    node.renew(read=read)
+    dumps = []
+    for user, job in ((ALICE, "71"), (BOB, "72")):
+        node.start(
+            user,
+            SLURM_JOB_ID=job,
+            RANK="0",
+            TORCH_FR_DUMP_TEMP_FILE=str(node.folder / f"dump{job}_"),
+        )
+        dumps.append(node.file(f"dump{job}_0", DUMP, user))
+    for _ in range(24):
+        node.read()
+    assert sorted(request["job"] for request in requests) == ["71", "72"]
+    later = node.clock.time_ns() + 10**9
+    os.utime(dumps[0], ns=(later, later))
+    for _ in range(24):
+        node.read()
+    assert sorted(request["job"] for request in requests) == ["71", "71", "72"]
+
+
+def test_two_jobs_with_inspector_logs_of_the_same_name_are_followed_apart(node: Node) -> None:
+    """Each growth is reported once, of its own job."""
+    logs = {}
+    for user, job in ((ALICE, "71"), (BOB, "72")):
+        tenant = node.start(
+            user,
+            SLURM_JOB_ID=job,
+            RANK="0",
+            NCCL_INSPECTOR_ENABLE="1",
+            NCCL_INSPECTOR_DUMP_DIR=str(node.folder / f"inspector{job}"),
+        )
+        name = f"inspector{job}/n1-pid{tenant.pid}.log"
+        logs[job] = node.file(name, line(0, pid=tenant.pid) + b"\n", user)
+    seen: dict[str, int] = {}
+    for report in reports(node.read()):
+        seen[report.job] = dict(report.communicators[0].members[0].completed)["AllReduce"]
+    assert seen == {"71": 1, "72": 1}
+    for job, last in (("71", 5), ("72", 9)):
+        with logs[job].open("ab") as file:
+            file.write(line(last) + b"\n")
+    reading = node.read(61)
+    assert {r.job: r.parsed for r in reports(reading)} == {
+        "71": (("line", 2),),
+        "72": (("line", 2),),
+    }
