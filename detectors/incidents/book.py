@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from detectors.incidents.evidence import Evidence, Key
+from detectors.incidents.evidence import Evidence, Key, identity
 from detectors.incidents.explain import explains, root_cause
 from detectors.incidents.graph import FaultSite
 from detectors.incidents.pending import sites_of
@@ -56,7 +56,8 @@ class OpenIncident:
     faults: set[str] = field(default_factory=set)
     taken_on: TakenOn | None = None
     names: set[str] = field(default_factory=set)  # faults that it has or had
-    last_end: str = ""  # which of its findings ended last, and why
+    last_end: str = ""  # which finding ended last, of its root cause if any did, and why
+    end_rank: int = 0  # how much that says
     _root: Evidence | None = None
 
     @property
@@ -86,6 +87,13 @@ class OpenIncident:
         self.evidence[finding.id] = self.evidence[finding.id]._replace(finding=finding)
         self.over.discard(finding.id)
         self._root = None
+
+    def note_end(self, words: str, one: Evidence) -> None:
+        """A finding ended; what is said of the root cause is not overwritten by its effects."""
+        root = self.reported.root if self.reported else one.device
+        rank = 2 * (identity(one.device) == identity(root)) + (not one.symptom)
+        if rank >= self.end_rank:
+            self.last_end, self.end_rank = words, rank
 
     def end(self, ids: Iterable[str]) -> None:
         """These and no others are no evidence any more."""
@@ -171,6 +179,7 @@ def _document(one: OpenIncident) -> dict[str, Any]:
         "faults": sorted(one.faults),
         "taken_on": one.taken_on,
         "last_end": one.last_end,
+        "end_rank": one.end_rank,
     }
 
 

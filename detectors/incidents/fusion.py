@@ -145,7 +145,8 @@ class Incidents(Stateful):
             known.replace(finding)
             known.standing.add(finding.id)
         else:
-            known.last_end = last_end(known.evidence[finding.id].finding, finding)
+            one = known.evidence[finding.id]
+            known.note_end(last_end(one.finding, finding), one)
             known.standing.discard(finding.id)
             known.fresh_ns = at.mono_ns
 

@@ -88,7 +88,7 @@ def _head(incident: Row, level: levels.Level, *, over: bool) -> Html:
         icon(level),
         el(
             "span",
-            el("span", "Closed. ") if over else None,
+            el("span", "Closed. It was: ") if over else None,
             f"{title(incident)}{f' ({place})' if place else ''}: {cause(incident)}",
         ),
         class_="verdict",
@@ -101,7 +101,7 @@ def _head(incident: Row, level: levels.Level, *, over: bool) -> Html:
         id="verdict",
         tabindex="-1",
         data_level=level,
-        aria_label="Incident",
+        aria_label="Verdict",
     )
 
 
@@ -126,7 +126,7 @@ def _facts(incident: Row) -> Html:
     links = [*site_links(incident), el("code", f"tocsin explain {short(incident['id'])}")]
     return el(
         "section",
-        el("h2", el("span", "Incident", id="facts-title")),
+        el("h2", el("span", "Facts", id="facts-title")),
         *items,
         el("dl", *listed, class_="identity"),
         el("ul", *(el("li", link) for link in links), class_="facts links", role="list"),

@@ -128,7 +128,7 @@ def test_an_incident_has_a_page_of_its_own(browser: Browser, page: Page, node: S
         scene.is_over(finding, "it is read again")
         scene.end(incident)
         pass_time(own, 2.5)
-        assert text(own, ".verdict") == f"Closed. {left}"
+        assert text(own, ".verdict") == f"Closed. It was: {left}"
         assert "How it ended It is read again." in text(own, "#facts")
         assert "it is read again" in text(own, "#over")
         assert own.complaints == []

@@ -40,8 +40,8 @@ def test_a_broken_gpu_that_stalled_its_job_is_no_stall() -> None:
     lost = story.finds(gpu(0, index="0"), "gpu_lost")
     stall = story.finds(gpu(0), "hang/rank_stuck", detector="hang")
     story.wait(60)
-    story.clears(stall)
     story.clears(lost)
+    story.clears(stall)
     story.wait(540)
     assert ends(story) == []
     story.wait(120)
