@@ -101,7 +101,8 @@ def _apart(before: Member, one: Member, relation: Relation) -> bool:
     same = a.of == b.of and (a.of == "node" or before.row == one.row)
     if not same:
         return relation != "device"
-    return a.fault != b.fault and not a.silences
+    known_s = before.onset_s + a.after_s + a.by_s
+    return a.fault != b.fault and not a.silences and not (b.silences and one.onset_s < known_s)
 
 
 def entity(plan: Plan, member: Member) -> Device:
