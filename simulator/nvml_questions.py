@@ -212,6 +212,11 @@ _LINK_5 = {
     },
     "field 213 scope link": ("recoveries", ULONGLONG),
     "field 215 scope link": ("recoveries", ULONGLONG),
+    "field 205 scope link": ("zero", ULONGLONG),
+    **{f"field {n} scope link": ("ber_word", ULONGLONG) for n in (216, 217, 218, 291, 292, 293)},
+    **{f"field {n} scope link": ("crc", ULONGLONG) for n in (289, 290)},
+    "field 294 scope link": ("sent_packets", ULONGLONG),
+    "field 295 scope link": ("replays", ULONGLONG),
     "field 219 scope link": ("crc", ULONGLONG),
     "field 220 scope link": ("ber_word", ULONGLONG),
     "field 221 scope link": ("crc", ULONGLONG),
@@ -336,6 +341,8 @@ def fixed_fields(profile: Profile) -> dict[str, tuple[int, int]]:
         192: milliwatts,
     }
     unsigned |= {
+        226: 0,
+        227: 0,
         301: 0,
         302: 0,
         170: c2c,
@@ -348,6 +355,9 @@ def fixed_fields(profile: Profile) -> dict[str, tuple[int, int]]:
     }
     signed = {193: model.shutdown_margin_c, 194: model.slowdown_margin_c, 195: 0, 196: 0}
     speeds = {
+        "field 296" + (f" scope {link}" if link else ""): (speed * 15 // 16, UNSIGNED)
+        for link in range(profile.nvlink.links)
+    } | {
         "field 164" + (f" scope {link}" if link else ""): (speed, UNSIGNED)
         for link in range(profile.nvlink.links)
     }

@@ -17,8 +17,8 @@ A way may end in `` as CODEC``: how the answer is turned into the value
 (collector/sources/nvml/codecs.py). It is no part of the question. A getter that fills a struct is
 asked as if it returned it: ``nvmlDeviceGetSramEccErrorStatus().bThresholdExceeded``.
 
-Field ids, scopes and enumerations: nvml.h of driver 580. DCGM ids, names and units:
-dcgm_fields.h of DCGM 4.7.
+Field ids, scopes and enumerations: nvml.h of driver 580, those from 251 on of driver 615. DCGM ids,
+names and units: dcgm_fields.h of DCGM 4.7.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from pipeline.catalog import (
     gpu_activity,
     gpu_links,
     gpu_memory_errors,
+    gpu_newer,
     gpu_pcie,
     gpu_power,
+    gpu_power_smoothing,
     gpu_throttle,
     gpu_use,
 )
@@ -58,6 +60,8 @@ FIELDS: tuple[Field, ...] = (
     *gpu_power.ELECTRIC,
     *gpu_power.THERMAL,
     *gpu_power.MODES,
+    *gpu_power_smoothing.FIELDS,
+    *gpu_newer.FIELDS,
     *gpu_throttle.FIELDS,
     *gpu_memory_errors.FIELDS,
     *gpu_pcie.FIELDS,

@@ -18,6 +18,11 @@ KINDS = (
 
 UP = Metric("tocsin_nvlink_up", "gauge", "1 while the link is active.")
 SPEED = Metric("tocsin_nvlink_speed_bytes_per_second", "gauge", "Line rate of the link.")
+DATA_RATE = Metric(
+    "tocsin_nvlink_data_rate_bytes_per_second",
+    "gauge",
+    "Rate that is left for data after error correction.",
+)
 ERRORS = Metric(
     "tocsin_nvlink_errors_total", "counter", "Errors of the link by kind (before Blackwell)."
 )
@@ -46,9 +51,16 @@ _PORT = (
         "bit_error_ratio",
         "gauge",
         (
-            "Bit error ratio as the port computes it, before (symbol) and after "
-            "(effective) correction."
+            "Bit error ratio as the port computes it, of raw bits, and of symbols before "
+            "(symbol) and after (effective) correction."
         ),
+    ),
+    ("lane_bit_error_ratio", "gauge", "Raw bit error ratio by lane (NVLink 5)."),
+    ("lane_errors_total", "counter", "Raw bit errors by lane (NVLink 5)."),
+    (
+        "plr_blocks_total",
+        "counter",
+        "Blocks of physical layer retransmission: transmitted, and retried (NVLink 5).",
     ),
     (
         "fec_codewords_total",
@@ -58,14 +70,14 @@ _PORT = (
 )
 
 # Kinds of damage: nvml.h field ids 206 to 212, DCGM ids 1204 to 1210.
-_DAMAGE = (
+_DAMAGE: tuple[tuple[str, str, str], ...] = (
     ("malformed", "RX_MALFORMED_PACKET_ERRORS", "RX_PACKET_MALFORMED_TOTAL"),
     ("buffer_overrun", "RX_BUFFER_OVERRUN_ERRORS", "RX_PACKET_DROPPED_TOTAL"),
     ("receive", "RX_ERRORS", "RX_ERROR_TOTAL"),
-    ("receive_remote", "RX_REMOTE_ERRORS", ""),
-    ("receive_general", "RX_GENERAL_ERRORS", ""),
-    ("local_integrity", "LOCAL_LINK_INTEGRITY_ERRORS", ""),
-    ("transmit_discard", "TX_DISCARDS", ""),
+    ("receive_remote", "RX_REMOTE_ERRORS", "RX_REMOTE_ERROR_TOTAL"),
+    ("receive_general", "RX_GENERAL_ERRORS", "RX_GENERAL_ERROR_TOTAL"),
+    ("local_integrity", "LOCAL_LINK_INTEGRITY_ERRORS", "INTEGRITY_ERROR_TOTAL"),
+    ("transmit_discard", "TX_DISCARDS", "TX_DISCARD_TOTAL"),
 )
 _OUTCOMES = (
     ("successful", "LINK_RECOVERY_SUCCESSFUL_EVENTS", "RECOVERY_SUCCESSFUL_TOTAL"),
@@ -100,9 +112,10 @@ def port(kind: str, first: int, prefix: str, column: str, scope: str) -> tuple[F
         dcgm: tuple[Dcgm, ...],
         *labels: tuple[str, str],
         codec: str = "",
+        older: int = 0,
     ) -> None:
         make = gauge if codec else counter
-        read = f"field {field} scope {scope}{codec}"
+        read = " | ".join(f"field {n} scope {scope}{codec}" for n in (field, older) if n)
         shown = dcgm if kind == "gpu" else ()
         rows.append(
             make(
@@ -190,9 +203,37 @@ def port(kind: str, first: int, prefix: str, column: str, scope: str) -> tuple[F
             f"fec_{i}_codewords",
             "fec_codewords_total",
             235 + i,
-            _row(1404 + i, f"FEC_HISTORY_{i}", ""),
+            _row(1404 + i, f"FEC_HISTORY_{i}", f"FEC_HISTORY_{i}_TOTAL"),
             ("symbols", str(i)),
         )
+    # Of driver 615; the deprecated ids of older ones have the same meaning.
+    raw = " as bit_error_ratio"
+    add(
+        36,
+        "raw_bit_error_ratio",
+        "bit_error_ratio",
+        293,
+        (),
+        ("stage", "raw"),
+        codec=raw,
+        older=218,
+    )
+    for lane in (0, 1):
+        number = ("lane", str(lane))
+        add(
+            37 + lane,
+            f"raw_bit_error_ratio_lane_{lane}",
+            "lane_bit_error_ratio",
+            291 + lane,
+            (),
+            number,
+            codec=raw,
+            older=216 + lane,
+        )
+        add(39 + lane, f"raw_errors_lane_{lane}", "lane_errors_total", 289 + lane, (), number)
+    add(41, "transmit_blocks", "plr_blocks_total", 294, (), ("kind", "transmitted"))
+    add(42, "retried_blocks", "plr_blocks_total", 295, (), ("kind", "retried"))
+    add(43, "vl15_dropped", "packet_errors_total", 205, (), ("kind", "vl15_dropped"))
     return tuple(rows)
 
 
@@ -210,6 +251,15 @@ FIELDS: tuple[Field, ...] = (
         "speed_megabytes_per_second",
         SPEED,
         "field 164 scope link",
+        kind="nvlink",
+        times=1_000_000,
+        profile="full",
+    ),
+    gauge(
+        3003,
+        "data_rate_megabytes_per_second",
+        DATA_RATE,
+        "field 296 scope link",
         kind="nvlink",
         times=1_000_000,
         profile="full",

@@ -70,13 +70,31 @@ def _megabytes(frame: Frame, names: tuple[str, ...], row: int) -> int:
     return int(_per_second(frame, names, row) / DCGM_MEGABYTE)
 
 
+_TRAFFIC = {
+    "throughput": ("transmit_kibibytes", "receive_kibibytes"),
+    "transmit": ("transmit_kibibytes",),
+    "receive": ("receive_kibibytes",),
+}
+
+
+def ratio_word(ratio: Number) -> Number:
+    """A bit error ratio as NVLink 5's word: exponent in bits 0 to 7, mantissa in bits 8 to 11
+    (nvml.h, NVML_NVLINK_ERROR_COUNT_BER).
+
+    >>> hex(ratio_word(5e-12)), hex(ratio_word(1.5e-254)), ratio_word(None)
+    ('0x50c', '0xfff', None)
+    """
+    if ratio is None or not 0 <= ratio < 1:
+        return None
+    mantissa, _, exponent = f"{ratio:.1e}".partition("e")
+    tenths, power = round(float(mantissa) * 10), -int(exponent)
+    whole, power = (tenths // 10, power) if tenths % 10 == 0 else (tenths, power + 1)
+    return min(whole, 15) << 8 | min(power, 255)
+
+
 def _lane(node: Node, column: str, row: int) -> Number:
-    if column == "throughput":
-        return (
-            0
-            if node.nvlinks is None
-            else _megabytes(node.nvlinks, ("transmit_kibibytes", "receive_kibibytes"), row)
-        )
+    if column in _TRAFFIC:
+        return 0 if node.nvlinks is None else _megabytes(node.nvlinks, _TRAFFIC[column], row)
     return node.nvlinks.value(column, row) if node.nvlinks is not None and row >= 0 else None
 
 
@@ -120,6 +138,8 @@ _DERIVED: dict[int, Callable[[Node, int, Attributes], Number]] = {
     526: lambda _node, _row, _facts: 0,  # what DCGM says of a GPU that is no licensed vGPU
     843: lambda node, row, _: _megabytes(node.gpus, (_SENT,), row),
     897: lambda node, row, _: _megabytes(node.gpus, (_RECEIVED,), row),
+    1215: lambda node, row, _: ratio_word(node.gpus.value("nvlink_symbol_bit_error_ratio", row)),
+    1217: lambda node, row, _: ratio_word(node.gpus.value("nvlink_effective_bit_error_ratio", row)),
     1648: lambda node, row, _: int(_per_second(node.gpus, (_SENT, _RECEIVED), row) * KIBIBYTE),
 }
 _LANES = {dcgm.id: (column, link) for dcgm, column, link in lane_rows()}

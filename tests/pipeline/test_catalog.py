@@ -39,7 +39,9 @@ BASE_UNITS = (
 NATIVE = {
     "_percent": (1, 100, "_ratio"),
     "_megahertz": (1_000_000, 1, "_hertz"),
+    "_watts": (1, 1, "_watts"),
     "_milliwatts": (1, 1000, "_watts"),
+    "_milliwatts_per_second": (1, 1000, "_watts_per_second"),
     "_millijoules": (1, 1000, "_joules"),
     "_milliseconds": (1, 1000, "_seconds"),
     "_microseconds": (1, 1_000_000, "_seconds"),

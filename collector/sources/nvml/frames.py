@@ -185,8 +185,14 @@ def _layout_of(
 
 
 def _field_codec(row: Field) -> str:
-    """Codec of a column that is read as a field value: getters are decoded in the child."""
-    return row.read.partition(" as ")[2] if row.read.startswith("field ") else ""
+    """Codec of a column that is read as a field value, the same for each way of asking: getters are
+    decoded in the child.
+    """
+    return (
+        row.read.rpartition(" as ")[2]
+        if row.read.startswith("field ") and " as " in row.read
+        else ""
+    )
 
 
 def _place(

@@ -224,6 +224,6 @@ def _schema(name: str) -> str:
             column.name, ""
         )
         lines.append(
-            f"{column.name:<44}{str(column.type).replace('dictionary<values=string, indices=int32, ordered=0>', 'string'):<24}{meaning}"  # noqa: E501 - no place to break
+            f"{column.name:<43} {str(column.type).replace('dictionary<values=string, indices=int32, ordered=0>', 'string'):<24}{meaning}"  # noqa: E501 - no place to break
         )
     return "\n".join(line.rstrip() for line in lines)

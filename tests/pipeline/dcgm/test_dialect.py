@@ -458,7 +458,9 @@ def test_lanes_have_their_rates_and_errors(lane: int, number: int) -> None:
     name = f"DCGM_FI_DEV_NVLINK_BANDWIDTH_L{lane}"
     assert known_rows()[number].name == name
     errors = f"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_L{lane}"
-    node = csv(f"{name}, counter, x", f"{errors}, counter, x")
+    ways = [f"DCGM_FI_DEV_NVLINK_{way}_BANDWIDTH_L{lane}" for way in ("TX", "RX")]
+    assert [known_rows()[first + lane].name for first in (825, 879)] == ways
+    node = csv(*(f"{each}, counter, x" for each in (name, errors, *ways)))
 
     def link(parent: int, n: int) -> Device:
         return Device(
@@ -475,7 +477,7 @@ def test_lanes_have_their_rates_and_errors(lane: int, number: int) -> None:
                 {
                     "state": 1,
                     "transmit_kibibytes": step * 1000 * (n + 1),
-                    "receive_kibibytes": 0,
+                    "receive_kibibytes": step * 2000 * (n + 1),
                     "crc_flit_errors": 2**53 + n,
                 },
             )
@@ -484,8 +486,23 @@ def test_lanes_have_their_rates_and_errors(lane: int, number: int) -> None:
         ]
         node.see(gpu=[(gpu(0), busy()), (gpu(1), busy())], nvlink=links)
         node.clock.advance(1)
-    assert node.values(name) == [lane + 1.0] * 2
+    assert node.values(name) == [3 * (lane + 1.0)] * 2
+    assert [node.values(way) for way in ways] == [[lane + 1.0] * 2, [2 * (lane + 1.0)] * 2]
     assert [line.rpartition(" ")[2] for line in node.lines(errors)] == [str(2**53 + lane)] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("DCGM_FI_DEV_NVLINK_COUNT_EFFECTIVE_BER", "nvlink_effective_bit_error_ratio"),
+        ("DCGM_FI_DEV_NVLINK_SYMBOL_BER_RAW", "nvlink_symbol_bit_error_ratio"),
+    ],
+)
+def test_a_bit_error_ratio_is_also_shown_as_its_word(name: str, column: str) -> None:
+    """Mantissa and exponent in one number, as NVML gives it."""
+    node = csv(f"{name}, gauge, x")
+    node.see(gpu=[(gpu(0), busy() | {column: 5e-12}), (gpu(1), busy() | {column: 1.5e-254})])
+    assert node.values(name) == [0x50C, 0xFFF]
 
 
 def test_used_memory_as_a_ratio() -> None:

@@ -17,9 +17,22 @@ from tests.pipeline.exposition.pages import frame, samples
 
 # What a page may cost with one generation of the dialect; `both` adds its second names.
 MAX_SERIES: dict[str, int] = {"minimal": 600, "default": 1500, "full": 10_500}
-# What an HGX H100 with InfiniBand has not: chip-to-chip links, fans, retired pages (Ampere and
+# What an HGX H100 with InfiniBand has not: chip-to-chip links, fans, power smoothing and bit errors
+# by lane (Blackwell), retired pages (Ampere and
 # later remap rows), Ethernet ports.
-NOT_ON_H100 = ("c2c_", "fan_", "retired_", "net_")
+NOT_ON_H100 = (
+    *(
+        "c2c_",
+        "fan_",
+        "retired_",
+        "net_",
+        "power_smoothing_",
+        "raw_",
+        "nvlink_raw_bit",
+        "nvlink_raw_err",
+    ),
+    *("transmit_blocks", "retried_", "nvlink_transmit_blocks", "nvlink_retried_", "data_rate_"),
+)
 SOURCES = ("nvml", "infiniband", "kmsg", "host", "topology")
 
 
