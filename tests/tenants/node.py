@@ -130,7 +130,9 @@ class Node:
         (self.proc / str(tenant.pid)).symlink_to(f"/proc/{tenant.pid}")
         return tenant
 
-    def start_ras(self, user: int, job: str, port: int, *, namespace: bool = False) -> Tenant:
+    def start_ras(
+        self, user: int, job: str, port: int, *, rank: int = 0, namespace: bool = False
+    ) -> Tenant:
         """A rank of a job that answers RAS with what ``answer`` was given."""
         address = {"port": port, "reply": str(self.folder / f"reply{job}")}
         return self.start(
@@ -138,7 +140,7 @@ class Node:
             ras=address,
             namespace=namespace,
             SLURM_JOB_ID=job,
-            RANK="0",
+            RANK=str(rank),
             NCCL_RAS_ADDR=f"localhost:{port}",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from collector.sources.nccl.attribute_ranks import joined
 from collector.sources.nccl.discovery.library import Version
 from collector.sources.nccl.discovery.scan import Found
 from collector.sources.nccl.discovery.sockets import Listener, addresses, ras_clients
-from collector.sources.nccl.ras.client import Address, RasError, ask_any
+from collector.sources.nccl.ras.client import READ_S, Address, RasError, ask_any
 from collector.sources.nccl.ras.continuity import Continuity
 from collector.sources.nccl.ras.json_report import parse_json
 from collector.sources.nccl.ras.listening import Listening
 from collector.sources.nccl.ras.policy import (
+    CLOSE_LOOKS,
+    SPACING_S,
     JobSituation,
     Mode,
     Refusal,
@@ -25,6 +28,7 @@ from collector.sources.nccl.ras.policy import (
     slot_of,
     unfit,
 )
+from collector.sources.nccl.ras.strays import Server, Strays
 from collector.sources.nccl.sanitize import FormatError
 from pipeline.catalog import agent
 from pipeline.guard import Health
@@ -32,7 +36,8 @@ from pipeline.nccl.report import Report
 from pipeline.selfmetrics import SelfMetrics
 
 LISTENERS_S = 60.0  # between two looks for sockets of a job that is not suspected
-MAX_TRIES = 4  # to reach the right one of several jobs that share a port
+MAX_TRIES = 8  # to reach the right one of several jobs that share a port
+MAX_DOUBLINGS = 4  # of the time between two polls of a job whose RAS fails: 4 minutes
 # servers that are waited for in one poll, 12 s each: a stopped process accepts, and its neighbours
 # answer
 MAX_SILENT = 2
@@ -51,6 +56,8 @@ class PollState:
     continuity: Continuity = field(default_factory=Continuity)
     at_s: float | None = None
     times: int = 0  # since something was suspected
+    failures: int = 0  # polls in a row without a report
+    slow: bool = False  # the last of them took its time
     suspected_s: float | None = None
     looked_s: float = float("-inf")
     listeners: dict[int, tuple[Listener, ...]] = field(default_factory=dict)
@@ -97,10 +104,16 @@ class RasPoller:
             ask,
         )
         self._jobs: dict[str, PollState] = {}
+        self._strays = Strays()
 
     def of(self, name: str) -> PollState:
         """State of the polls of a job."""
         return self._jobs.setdefault(name, PollState(Health(f"RAS of job {name}")))
+
+    def failures(self, name: str) -> int:
+        """Polls of a job in a row that gave no report."""
+        asked = self._jobs.get(name)
+        return asked.failures if asked else 0
 
     def forget(self, name: str) -> None:
         """The job is over."""
@@ -121,7 +134,7 @@ class RasPoller:
         if unfit(self._mode, situation, now_s) or situation.first_to_ask is not True:
             asked.listening.close()
             return None
-        address = self._addresses(job, asked)[0]
+        address = self._servers(job, asked)[0].address
         peers = tuple(asked.listening.look(address, now_s))
         if not peers:
             return None
@@ -138,16 +151,23 @@ class RasPoller:
         self._find(job, asked, now_s)
         situation = _situation(job, asked)
         asked.refused = refusal(self._mode, situation, now_s, slot_of(self._host, job.name))
+        if asked.refused is None and asked.at_s is not None:
+            pause_s = SPACING_S * 2 ** min(asked.failures, MAX_DOUBLINGS)
+            if asked.slow and asked.failures >= CLOSE_LOOKS and now_s - asked.at_s < pause_s:
+                asked.refused = "spacing"  # its server costs seconds of every other job
         if asked.refused is not None:
             return None
         asked.at_s, asked.times = now_s, asked.times + 1
+        self._strays.begin(time_ns)
         try:
             report = asked.continuity.check(replace(self._fetch(job, asked), time_ns=time_ns))
         except (RasError, FormatError) as error:
             cause = error.cause if isinstance(error, RasError) else "garbage"
             self._metrics.add(agent.NCCL_POLLS, cause)
             asked.health.failed(str(error), time_ns)
+            asked.failures, asked.slow = asked.failures + 1, cause != "refused"
             return None
+        asked.failures = 0
         asked.health.succeeded()
         self._metrics.add(agent.NCCL_POLLS, "trusted" if report.trusted else "untrusted")
         report = joined(
@@ -176,18 +196,25 @@ class RasPoller:
         """The report of this job: another one of the same user may listen on the same
         port, and answer for itself.
         """
-        addresses = self._addresses(job, asked)
-        tries = min(MAX_TRIES, len(addresses))
-        for _ in range(tries):
+        servers = self._servers(job, asked)
+        if report := self._strays.take(servers, _own_pids(job), job.rivals):
+            return report
+        first = servers[0]
+        end = time.monotonic() + READ_S
+        for _ in range(MAX_TRIES):
             report = parse_json(
-                self._ask(addresses[:MAX_SILENT]), f"{addresses[0].host}:{addresses[0].port}"
+                self._ask([server.address for server in servers[:MAX_SILENT]]),
+                f"{first.address.host}:{first.address.port}",
             )
             pids = {pid for _, pid in _members(report)}
             if is_of(pids, _own_pids(job), job.rivals) or not (pids or job.rivals):
                 return report
+            self._strays.keep(first, pids, report)
+            if time.monotonic() > end:
+                break
         raise RasError("refused", "only another job answers on its port, or one of equal pids")
 
-    def _addresses(self, job: LocalJob, asked: PollState) -> list[Address]:
+    def _servers(self, job: LocalJob, asked: PollState) -> list[Server]:
         # our own, whichever tree the jobs are found in
         ours = _namespace(Path("/proc/self/ns/net"))
         found = []
@@ -195,7 +222,9 @@ class RasPoller:
             foreign = process.network not in {0, ours}
             namespace = self._proc / str(process.pid) / "ns" / "net" if foreign else None
             found += [
-                Address(_ANY.get(x.host, x.host), x.port, namespace)
+                Server(
+                    Address(_ANY.get(x.host, x.host), x.port, namespace), process.network, x.user
+                )
                 for x in asked.listeners.get(process.pid, ())
             ]
         return found

@@ -88,8 +88,10 @@ class NcclSource:
             self._scanned_s = now_s
             events += self._scan(now_s, now)
         unread: list[Unread] = []
-        rows: list[tuple[Device, Values]] = []
-        for job in list(self._jobs.now.values())[:MAX_JOBS]:
+        values_of: dict[str, tuple[Device, Values]] = {}
+        shown = list(self._jobs.now.values())[:MAX_JOBS]
+        # Last those whose RAS failed: others may bring their answer, and need not wait for them.
+        for job in sorted(shown, key=lambda job: self._ras.failures(job.name)):
             since_s = job.bereft_s(now_s) if since_ns is None else since_ns / SECOND_NS
             nccl = next((v for p in job.present if (v := self._version(p))), "")
             device = Device(self._host, "job", job.name, {"nccl": nccl} if nccl else {})
@@ -101,8 +103,9 @@ class NcclSource:
                 unread.append(Unread(f"failed: {type(error).__name__}", job.name))
                 values, told = {"processes": len(job.present)}, []
             events += told
-            rows.append((device, values))
+            values_of[job.name] = device, values
         self._count_refusals()
+        rows = [values_of[job.name] for job in shown]
         return Reading((frame_of("job", rows, *now),), tuple(events), tuple(unread))
 
     def close(self) -> None:
@@ -183,12 +186,12 @@ class NcclSource:
         return values, reports
 
     def _rivals(self, job: Job) -> tuple[frozenset[int], ...]:
-        """Pids of the other jobs in the network namespaces of a job, each as its processes see
-        them.
+        """Pids of the other jobs of its user in the network namespaces of a job, each as its
+        processes see them: no other user's can answer on the same port.
         """
-        networks = {process.network for process in job.present}
+        networks = {(process.network, process.user) for process in job.present}
         others = (
-            frozenset(p.inner_pid for p in other.present if p.network in networks)
+            frozenset(p.inner_pid for p in other.present if (p.network, p.user) in networks)
             for other in self._jobs.now.values()
             if other is not job
         )

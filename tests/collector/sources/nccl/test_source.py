@@ -14,6 +14,7 @@ import pytest
 
 from collector.sources.nccl.ras.client import Address, RasError
 from collector.sources.nccl.ras.policy import Mode
+from collector.sources.nccl.ras_poller import MAX_TRIES
 from collector.sources.nccl.source import SCAN_S, NcclSource
 from collector.sources.nccl.suspicion import Suspicions
 from pipeline.catalog import agent
@@ -219,7 +220,7 @@ def test_another_job_on_the_same_port_is_not_mistaken_for_ours(bench: Bench) -> 
     bench.suspect()
     ours, bench.job = bench.job, build(8, seed=9)
     assert reports(bench.read()) == []
-    assert len(bench.asked) == 4
+    assert len(bench.asked) == MAX_TRIES
     bench.job = ours
     assert len(reports(bench.read(20))) == 1
 
