@@ -165,7 +165,7 @@ def _document(one: OpenIncident) -> dict[str, Any]:
         "evidence_ns": one.evidence_ns,
         "fresh_ns": one.fresh_ns,
         "evidence": [
-            [exact(each.finding), [*map(list, each.sites)], each.at_ns]
+            [exact(each.finding), [*map(list, each.sites)], each.at_ns, each.offset_ns]
             for each in one.evidence.values()
         ],
         "parent": list(one.parent) if one.parent else None,
@@ -187,8 +187,8 @@ def _opened(document: dict[str, Any]) -> OpenIncident:
     document = dict(document)
     reported = document.pop("told")
     evidence = [
-        Evidence(exact_finding(kept), sites_of(sites), int(at_ns))
-        for kept, sites, at_ns in document["evidence"]
+        Evidence(exact_finding(kept), sites_of(sites), int(at_ns), int(offset_ns))
+        for kept, sites, at_ns, offset_ns in document["evidence"]
     ]
     parts = {
         "evidence": {one.finding.id: one for one in evidence},

@@ -25,7 +25,12 @@ class Changes:
         if one.reported is not None:
             self.said[one.id] = replace(
                 one.reported,
-                cleared_ns=at.time_ns,
+                cleared_ns=end_of(one, at),
                 summary=f"{why}: {one.reported.summary}",
                 ended=f"{why}.",
             )
+
+
+def end_of(one: OpenIncident, at: Instant) -> int:
+    """When it ended, unix ns: not before it opened, however the wall clock was set since."""
+    return max(at.time_ns, one.opened_ns)

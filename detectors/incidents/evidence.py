@@ -19,12 +19,14 @@ Key = tuple[str, ...]
 class Evidence(NamedTuple):
     """``sites`` are the places of its device at that time: a GPU that is lost leaves its job.
 
-    ``at_ns`` is when it was received, on the clock of durations.
+    ``at_ns`` is when it was received, on the clock of durations, and ``offset_ns`` how far the wall
+    clock was ahead of that one then.
     """
 
     finding: Finding
     sites: tuple[FaultSite, ...]
     at_ns: int
+    offset_ns: int = 0
 
     @property
     def device(self) -> Device:
@@ -40,6 +42,14 @@ class Evidence(NamedTuple):
     def symptom(self) -> bool:
         """Whether nothing of the device need be broken."""
         return fault_of(self.finding.fault).symptom
+
+    def later_ns(self, other: Evidence) -> int:
+        """How much later it began than another, by the clock of durations where one node has seen
+        both: its wall clock may have been set in between.
+        """
+        later = self.finding.onset_ns - other.finding.onset_ns
+        same = self.device.host == other.device.host
+        return later - (self.offset_ns - other.offset_ns) if same else later
 
     def site(self, level: str) -> FaultSite | None:
         """The place of a level that its device is in."""

@@ -24,7 +24,7 @@ def explains(cause: Evidence, effect: Evidence) -> bool:
     edges = edges_between(cause.finding.fault, effect.finding.fault)
     if not edges or RANK[cause.finding.severity] == RANK["record"]:
         return False
-    late_ns = cause.finding.onset_ns - effect.finding.onset_ns
+    late_ns = cause.later_ns(effect)
     return any(
         late_ns <= edge.late_s * SECOND_NS and _related(edge.where, cause, effect) for edge in edges
     )

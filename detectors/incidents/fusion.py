@@ -10,7 +10,7 @@ from dataclasses import replace
 from detectors.faults import fault_class, fault_of
 from detectors.incidents.advice import reason
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
-from detectors.incidents.changes import Changes
+from detectors.incidents.changes import Changes, end_of
 from detectors.incidents.ending import ended, last_end, quiet_before_end
 from detectors.incidents.evidence import Evidence
 from detectors.incidents.graph import Graph
@@ -135,7 +135,9 @@ class Incidents(Stateful):
         elif not finding.active:
             self._records.keep(finding, at.mono_ns)
         else:
-            one = Evidence(finding, self._graph.places(finding.device), at.mono_ns)
+            one = Evidence(
+                finding, self._graph.places(finding.device), at.mono_ns, at.time_ns - at.mono_ns
+            )
             self._place(one, at, changes)
 
     def _follow(self, known: OpenIncident, finding: Finding, at: Instant) -> None:
@@ -258,7 +260,7 @@ class Incidents(Stateful):
             elif over and not self._still_lemon(one, at):
                 self._book.close(one)
                 changes.said[one.id] = replace(
-                    one.reported, cleared_ns=at.time_ns, ended=ended(one, quiet_ns)
+                    one.reported, cleared_ns=end_of(one, at), ended=ended(one, quiet_ns)
                 )
 
     def _still_lemon(self, one: OpenIncident, at: Instant) -> bool:
@@ -306,7 +308,11 @@ class Incidents(Stateful):
         one.faults &= {words(each.finding) for each in left}
         changes.touch(one)
         # What keeps the job waiting now may have begun after its first cause.
-        now = [each._replace(finding=replace(each.finding, onset_ns=at.time_ns)) for each in left]
+        offset_ns = at.time_ns - at.mono_ns
+        now = [
+            each._replace(finding=replace(each.finding, onset_ns=at.time_ns), offset_ns=offset_ns)
+            for each in left
+        ]
         causes = (self._placing.cause(each) for each in now if symptoms)
         if other := next((cause for cause in causes if cause and cause is not one), None):
             self._joining.gather(other, [one], at, changes)

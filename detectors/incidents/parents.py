@@ -40,7 +40,7 @@ def alike(one: Evidence, other: Evidence) -> bool:
         one.kind == other.kind
         and one.finding.severity == other.finding.severity
         and one.device.kind == other.device.kind
-        and abs(one.finding.onset_ns - other.finding.onset_ns) <= spread
+        and abs(one.later_ns(other)) <= spread
         and abs(one.at_ns - other.at_ns) <= spread
     )
 

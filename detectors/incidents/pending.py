@@ -74,7 +74,13 @@ class Pending:
         return {
             "waiting": text_array(
                 [
-                    [exact(one.finding), [*map(list, one.sites)], one.at_ns, self._newest_ns[name]]
+                    [
+                        exact(one.finding),
+                        [*map(list, one.sites)],
+                        one.at_ns,
+                        one.offset_ns,
+                        self._newest_ns[name],
+                    ]
                     for name, one in self._waiting.items()
                 ]
             )
@@ -84,9 +90,9 @@ class Pending:
         """KeyError, ValueError or TypeError where these are no findings."""
         waiting: dict[str, Evidence] = {}
         newest: dict[str, int] = {}
-        for document, sites, at_ns, newest_ns in from_text_array(state["waiting"]):
+        for document, sites, at_ns, offset_ns, newest_ns in from_text_array(state["waiting"]):
             finding = exact_finding(document)
-            waiting[finding.id] = Evidence(finding, sites_of(sites), int(at_ns))
+            waiting[finding.id] = Evidence(finding, sites_of(sites), int(at_ns), int(offset_ns))
             newest[finding.id] = int(newest_ns)
 
         def commit() -> None:

@@ -39,6 +39,7 @@ class Story:
     def __init__(self, fusion: Incidents | None = None) -> None:
         self.fusion = fusion or Incidents()
         self.seconds = 0.0
+        self._step_ns = 0  # of the wall clock, in all
         self.told: list[Incident] = []
         self._seq = 0
 
@@ -56,7 +57,7 @@ class Story:
         **more: object,
     ) -> Finding:
         """A detector tells of a fault that began now."""
-        at = START_NS + round(self.seconds * SECOND_NS)
+        at = self.now_ns
         finding = Finding(
             detector,
             device,
@@ -73,19 +74,20 @@ class Story:
 
     def clears(self, finding: Finding) -> None:
         """What a detector found has ended."""
-        self.see(
-            findings=[
-                replace(
-                    finding, phase="cleared", time_ns=START_NS + round(self.seconds * SECOND_NS)
-                )
-            ]
-        )
+        self.see(findings=[replace(finding, phase="cleared", time_ns=self.now_ns)])
 
     def happens(self, kind: str, device: Device, **attributes: Value) -> None:
         """An event."""
-        self.see(
-            events=[Event(START_NS + round(self.seconds * SECOND_NS), 0, device, kind, attributes)]
-        )
+        self.see(events=[Event(self.now_ns, 0, device, kind, attributes)])
+
+    def step_clock(self, seconds: float) -> None:
+        """The wall clock is set; durations are as before."""
+        self._step_ns += round(seconds * SECOND_NS)
+
+    @property
+    def now_ns(self) -> int:
+        """Of the wall clock."""
+        return START_NS + self._step_ns + round(self.seconds * SECOND_NS)
 
     def wait(self, seconds: float, step: float = 60.0) -> None:
         """Nothing is found for so long."""
@@ -108,7 +110,7 @@ class Story:
             "n1",
             "boot",
             self._seq,
-            START_NS + ns,
+            self.now_ns,
             ns,
             0,
             tuple(frames),  # type: ignore[arg-type]
