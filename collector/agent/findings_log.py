@@ -10,7 +10,9 @@ from typing import Any
 
 import orjson
 
-from pipeline.documents import finding_document, incident_document
+from collector.integrations.drain import SHORT_ID
+from collector.integrations.verdict import called
+from pipeline.documents import finding_document, incident_document, printable
 from pipeline.finding import Finding, Incident
 from pipeline.observation import Observation
 
@@ -47,7 +49,7 @@ class FindingsLog:
             if not self._new(incident):
                 continue
             level = LEVELS[incident.severity] if incident.active else logging.INFO
-            _line(incident_log, level, "incident", incident_document(incident))
+            _line(incident_log, level, "incident", _described(incident))
 
     def _new(self, incident: Incident) -> bool:
         """Whether it says something that a line said not: with more findings of
@@ -72,11 +74,33 @@ class FindingsLog:
         return now != said
 
 
+def _described(incident: Incident) -> dict[str, Any]:
+    """An incident with the part as operators call it, where its device says so."""
+    facts = incident.root.attributes
+    known = {name: printable(facts[name]) for name in ("serial", "rack") if facts.get(name)}
+    return {**incident_document(incident), "name": called(incident.root, facts), **known}
+
+
+def _sentence(said: Mapping[str, Any]) -> str:
+    """The message of a log of JSON lines: device first; the incident as `tocsin explain` takes it.
+
+    >>> _sentence({"summary": "Fell off the bus.", "finding": "x"})
+    'Fell off the bus.'
+    """
+    if "incident" not in said:
+        return str(said["summary"])
+    known = ", ".join(f"{name} {said[name]}" for name in ("serial", "rack") if name in said)
+    host = "" if said["root_kind"] == "node" else f" on {said['host']}"
+    where = f"{said['name']}{host}{f' ({known})' if known else ''}"
+    step = f" {said['reason']}" if said["reason"] else ""
+    return f"{where}: {said['summary']}{step} Incident {said['incident'][:SHORT_ID]}."
+
+
 def _line(to: logging.Logger, level: int, name: str, said: Mapping[str, Any]) -> None:
     """The document as text, and as it is for a log of JSON lines."""
     to.log(
         level,
         "%s",
         orjson.dumps(said).decode(),
-        extra={"document": {"msg": said["summary"], name: said}},
+        extra={"document": {"msg": _sentence(said), name: said}},
     )

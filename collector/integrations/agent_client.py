@@ -39,6 +39,7 @@ class Problem(NamedTuple):
     name: str
     summary: str
     acknowledged: bool
+    serial: str = ""
 
 
 class Answer(NamedTuple):
@@ -124,6 +125,7 @@ def _problem(row: Mapping[str, Any]) -> Problem:
         name=str(row["name"]),
         summary=str(row["summary"]),
         acknowledged=row["acknowledged"] is True,
+        serial=str(row.get("serial") or ""),
     )
 
 

@@ -28,6 +28,7 @@ NEEDS_NODE = frozenset(
     )
 )
 MAX_REASON = 200
+SHORT_ID = 8  # characters of an id, as the command line shows it
 # Kept is printable ASCII without quotes, equals sign, backslash and bar, which
 # Slurm's tools read as theirs.
 _UNSAFE = re.compile(r"[^ !#-&(-<>-\[\]^-{}~]")
@@ -204,18 +205,29 @@ def causes_of(answer: Answer, policy: Policy) -> list[Problem]:
 
 
 def reason_of(first: Problem, *others: Problem, simulated: bool = False) -> str:
-    """The drain's reason: whose it is, what is wrong, and with which parts.
+    """The drain's reason: whose it is, what is wrong, and with which parts; the incident as
+    `tocsin explain` takes it.
 
     >>> lost = Problem(
-    ...     "1", "page", "RESTART_BM", "gpu_lost", "gpu", "GPU-8a", "GPU 3", "Off the bus.", False
+    ...     "5a2e17",
+    ...     "page",
+    ...     "RESTART_BM",
+    ...     "gpu_lost",
+    ...     "gpu",
+    ...     "GPU-8a",
+    ...     "GPU 3",
+    ...     "Gone.",
+    ...     False,
+    ...     "16",
     ... )
     >>> reason_of(lost)
-    'tocsin:gpu_lost GPU 3 (GPU-8a): Off the bus.'
+    'tocsin:gpu_lost GPU 3 (GPU-8a, serial 16, incident 5a2e17): Gone.'
     >>> reason_of(lost, lost._replace(fault="ecc/sram", name="GPU 4"))
-    'tocsin:gpu_lost GPU 3, ecc/sram GPU 4: Off the bus.'
+    'tocsin:gpu_lost GPU 3, ecc/sram GPU 4 (incident 5a2e17): Gone.'
     """
     names = ", ".join(f"{problem.fault} {problem.name}" for problem in (first, *others))
-    what = f"{names}: " if others else f"{names} ({first.device}): "
+    part = [] if others else [first.device, *([f"serial {first.serial}"] if first.serial else [])]
+    what = f"{names} ({', '.join([*part, f'incident {first.id[:SHORT_ID]}'])}): "
     mark = " [simulated]" if simulated else ""  # however long the rest is
     words = f"{OURS}{_UNSAFE.sub('?', what + first.summary)}"
     return words[: MAX_REASON - len(mark)].rstrip() + mark

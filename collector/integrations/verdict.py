@@ -89,6 +89,7 @@ def incident(one: Incident, facts: Attributes) -> dict[str, Any]:
         "kind": one.root.kind,
         "device": text(one.root.id)[:MAX_TEXT],
         "name": text(called(one.root, facts))[:MAX_TEXT],
+        "serial": text(facts.get("serial", ""))[:MAX_NAME],
         "since": _time(one.opened_ns),
         "summary": text(one.summary)[:MAX_TEXT],
         "acknowledged": bool(one.acknowledged_ns),

@@ -32,6 +32,12 @@ def test_compose_accepts_the_file() -> None:
     assert checked.returncode == 0, checked.stderr.decode()
 
 
+def test_no_file_is_an_inline_config() -> None:
+    """Podman's API refuses one in a read-only container: "'file' is the sole supported option"."""
+    assert not {"configs", "secrets"} & STACK.keys()
+    assert [name for name, service in SERVICES.items() if "configs" in service] == []
+
+
 def test_everything_that_is_mounted_is_there() -> None:
     """Every mounted path is in the repository: Docker makes a folder of a missing one."""
     sources = [

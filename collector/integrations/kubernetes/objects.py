@@ -41,7 +41,8 @@ def event(incident: Mapping[str, Any], node: str, now: str, *, over: bool) -> di
     """
     told = f"{incident['severity']}-{_digest(incident)}-{'cleared' if over else 'opened'}"
     name = f"{node}.tocsin-{incident['id']}-{told}"
-    said = f"{incident['name']}: {incident['summary']} Proposed: {incident['action']}."
+    serial = f" (serial {incident['serial']})" if incident.get("serial") else ""
+    said = f"{incident['name']}{serial}: {incident['summary']} Proposed: {incident['action']}."
     return {
         "apiVersion": "v1",
         "kind": "Event",

@@ -14,6 +14,7 @@ from collector.cli.logs import Lines
 from pipeline.catalog import agent
 from pipeline.exposition import Exposition
 from pipeline.finding import Finding, Incident
+from pipeline.frame import Device
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import START_NS, FakeClock, gpu, gpu_frame, observed
 
@@ -128,11 +129,13 @@ def test_a_line_says_what_to_do_and_why(caplog: pytest.LogCaptureFixture) -> Non
 def test_a_log_of_json_lines_has_findings_and_incidents_as_objects(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """One object a line, with the summary as its message: whoever ships the log asks for
-    `.finding.device` and unpacks nothing.
+    """One object a line, whoever ships the log asks for `.finding.device` and unpacks nothing. The
+    message of an incident has the device first, with serial and rack, then fact, step and id.
     """
+    facts = {"index": "0", "serial": "1652859266991", "rack": "R3"}
+    told = replace(TOLD, id="5a2e173dd20e2d3d", root=Device("n1", "gpu", "GPU-00", facts))
     caplog.set_level(logging.INFO, "tocsin")
-    FindingsLog().write(observed(FakeClock()), (FOUND,), (TOLD,))
+    FindingsLog().write(observed(FakeClock()), (FOUND,), (told,))
     finding, incident = (
         json.loads(Lines("json", priorities=False).format(record)) for record in caplog.records
     )
@@ -141,7 +144,10 @@ def test_a_log_of_json_lines_has_findings_and_incidents_as_objects(
         FOUND.summary,
         gpu(0).id,
     )
-    assert (incident["msg"], incident["incident"]["action"]) == (TOLD.summary, "RESTART_BM")
+    assert incident["msg"] == (
+        "GPU 0 on n1 (serial 1652859266991, rack R3): XID 79. Power-cycle it. Incident 5a2e173d."
+    )
+    assert (incident["incident"]["action"], incident["incident"]["rack"]) == ("RESTART_BM", "R3")
     assert [json.loads(record.getMessage()) for record in caplog.records] == [
         finding["finding"],
         incident["incident"],

@@ -17,13 +17,14 @@ LOST = {
     "kind": "gpu",
     "device": "GPU-03",
     "name": "GPU 3",
+    "serial": "1652859266991",
     "since": "2026-11-20T13:00:00+00:00",
     "summary": "The driver has lost the GPU: it no longer answers on the PCI bus.",
     "acknowledged": False,
 }
 REASON = (
-    "tocsin:gpu_lost GPU 3 (GPU-03): The driver has lost the GPU: it no longer "
-    "answers on the PCI bus."
+    "tocsin:gpu_lost GPU 3 (GPU-03, serial 1652859266991, incident 5a2e173d): "
+    "The driver has lost the GPU: it no longer answers on the PCI bus."
 )
 OTHERS = [
     {"kind": "gpu", "id": f"GPU-{number:02}", "epoch": "580.95#0"}

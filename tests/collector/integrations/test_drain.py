@@ -21,6 +21,6 @@ LONG = Problem(
 def test_a_rehearsal_is_called_one_however_much_there_is_to_say() -> None:
     """Words are cut, and never the last ones."""
     reason = reason_of(LONG, simulated=True)
-    assert reason.startswith("tocsin:gpu_lost GPU 3 (GPU-8a): It explains")
+    assert reason.startswith("tocsin:gpu_lost GPU 3 (GPU-8a, incident 1): It explains")
     assert reason.endswith(" [simulated]")
     assert len(reason) <= MAX_REASON

@@ -136,7 +136,9 @@ def test_an_incident_is_an_event_once(agent: Agent) -> None:
     ((name, told),) = agent.server.events.items()
     assert name.startswith(f"gpu07.tocsin-{LOST['id']}-page-")
     assert (told["type"], told["reason"]) == ("Warning", "GpuLost")
-    assert told["message"] == f"GPU 3: {LOST['summary']} Proposed: RESTART_BM."
+    assert told["message"] == (
+        f"GPU 3 (serial {LOST['serial']}): {LOST['summary']} Proposed: RESTART_BM."
+    )
 
 
 @pytest.mark.slow
