@@ -15,7 +15,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo stack unit test test-torch check bench soak rules dashboards docs package chart bill audit lock
+.PHONY: help install demo stack unit test test-torch check bench soak rules dashboards docs package chart bill audit store-proof lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ bill: $(VENV)/.tests ## docs/licences.md, and dist/sbom.cdx.json: the bill of ma
 	@mkdir -p dist
 	$(VENV)/bin/python tools/bill.py licences > docs/licences.md
 	$(VENV)/bin/python tools/bill.py sbom > dist/sbom.cdx.json
+
+store-proof: $(VENV)/.tests ## 500 random kills and 200 flipped bits of a store: what is lost is counted; ten minutes
+	$(VENV)/bin/python -m tests.integration.store_proof
 
 AUDIT_VENV ?= .venv-audit
 

@@ -35,9 +35,10 @@ class AgentProcess:
         *arguments: str,
         environ: Mapping[str, str] | None = None,
         address: str = "127.0.0.1:0",
+        log_path: Path | None = None,
     ) -> None:
         self.storage = storage
-        self.log_path = storage.with_name(f"{storage.name}-{next(_LIVES)}.log")
+        self.log_path = log_path or storage.with_name(f"{storage.name}-{next(_LIVES)}.log")
         listen = ["--web.listen-address", address] if address else []
         argv = [
             sys.executable,

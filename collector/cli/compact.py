@@ -115,6 +115,7 @@ def _node(config: Config, *, confirmed: bool) -> str:
         )
     ]
     lines += [f"in quarantine: {words}" for words in done.quarantined]
+    lines += [f"damaged, left in place: {words}" for words in done.fresh]
     lines += [f"left alone: {words}" for words in done.skipped_names]
     lines += [
         f"held back {_size(size)} of {table}: more than a day's worth is past its retention; "

@@ -417,6 +417,11 @@ STORE_LAST_DAMAGE = Metric(
     "gauge",
     "Unix time at which a damaged file of the store was last moved to quarantine; absent if none.",
 )
+STORE_DAMAGED_FILES = Metric(
+    "tocsin_store_damaged_files",
+    "gauge",
+    "Sealed files of the store that are known to be damaged; each is read again about once a week.",
+)
 STORE_LOST = Metric(
     "tocsin_store_lost_observations_total",
     "counter",

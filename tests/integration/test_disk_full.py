@@ -22,6 +22,7 @@ from pipeline.store.keep.retain import sizes
 from pipeline.store.keep.seal import seal
 from pipeline.store.keep.upkeep import upkeep
 from pipeline.store.keep.writer import StoreWriter
+from tests.agents import AgentProcess
 from tests.parts import need
 from tests.pipeline.store.days import at, files, later, seen
 from tests.pipeline.store.keep.test_seal import Seen, same
@@ -177,6 +178,22 @@ def test_upkeep_frees_a_disk_that_the_store_itself_has_filled(
     assert report.written > 0
 
 
+def test_an_agent_that_stops_on_a_read_only_disk_says_what_is_lost_and_exits_1(
+    disk: Path,
+) -> None:
+    """It runs, counts what it could not store, and does not end as if all were well."""
+    storage = disk / "tocsin"
+    storage.mkdir()
+    mount("-o", "remount,ro", str(disk))
+    with AgentProcess(storage, log_path=disk.parent / "agent.log") as process:
+        process.until(
+            lambda: process.values("tocsin_store_lost_observations_total")[""] > 0, "a refusal"
+        )
+        assert process.stop() == 1
+        assert "not everything was kept" in process.log
+        assert "Read-only file system" in process.log
+
+
 def test_a_read_only_disk_is_survived(
     disk: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -187,6 +204,7 @@ def test_a_read_only_disk_is_survived(
     house.write(30)
     house.keeper._wal.rotate()  # an open file would keep it from being remounted
     house.settle()
+    assert house.keeper._syncer.wait(PATIENCE_S)
     mount("-o", "remount,ro", str(disk))
     house.write(20)
     assert {error.errno for error in house.refused} == {errno.EROFS}

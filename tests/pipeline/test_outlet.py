@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 from pipeline.catalog import agent
 from pipeline.finding import Finding
+from pipeline.observation import Observation
 from pipeline.outlet import MAX_OWED, Outlet
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import FakeClock, FakeSink, gpu, observed
+from tests.wait import PATIENCE_S, until
 
 
 def outlet(most: int = 3) -> tuple[Outlet, FakeSink, SelfMetrics, FakeClock]:
@@ -90,3 +94,46 @@ def test_what_is_owed_to_a_dead_sink_is_bounded() -> None:
     queue.write(observed(clock), ())
     queue.drain()
     assert sink.findings == [found(seq) for seq in range(10, MAX_OWED + 10)]
+
+
+class Slow:
+    """A sink that takes nothing until it may."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.may, self.taken = threading.Event(), list[int]()
+
+    def write(self, observation: Observation, *_: object) -> None:
+        """Wait, then take it."""
+        self.may.wait(PATIENCE_S)
+        self.taken.append(observation.seq)
+
+
+def test_with_patience_a_write_returns_when_the_sink_has_it() -> None:
+    """What is shown after it is kept already."""
+    clock, sink = FakeClock(), Slow()
+    sink.may.set()
+    queue = Outlet(sink, SelfMetrics(), clock, patience_s=PATIENCE_S)
+    queue.start()
+    for seq in range(20):
+        queue.write(observed(clock, seq=seq), ())
+        assert sink.taken[-1] == seq
+    assert queue.close(PATIENCE_S) == 0
+
+
+def test_nobody_waits_for_a_sink_that_is_behind_until_it_has_caught_up() -> None:
+    """A disk that hangs costs its patience once, however many observations come."""
+    clock, sink = FakeClock(), Slow()
+    queue = Outlet(sink, SelfMetrics(), clock, patience_s=0.01)
+    queue.start()
+    queue.write(observed(clock, seq=0), ())
+    queue._patience_s = PATIENCE_S  # a wait would now be seen: nobody lets the sink go on
+    for seq in range(1, 5):
+        queue.write(observed(clock, seq=seq), ())
+    assert sink.taken == []
+    sink.may.set()
+    until(lambda: sink.taken == [0, 1, 2, 3, 4] and not queue._behind, "the sink to catch up")
+    queue.write(observed(clock, seq=5), ())
+    assert sink.taken[-1] == 5
+    assert queue.close(PATIENCE_S) == 0

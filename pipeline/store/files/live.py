@@ -26,7 +26,7 @@ from pipeline.store.files.layout import (
     is_ours,
     owner_of,
 )
-from pipeline.store.files.parquet import ForeignError, named
+from pipeline.store.files.parquet import ForeignError, check, named
 
 REPLACES, HOURS = "tocsin.replaces", "tocsin.hours"  # keys in a compacted file's footer
 TRIES = 5  # a file that vanishes while it is looked at was replaced: look again
@@ -119,6 +119,7 @@ def _live(date: Path) -> list[Path]:
 @lru_cache(maxsize=1024)
 def _compacted(path: Path, _mtime_ns: int, _size: int) -> Compacted:
     try:
+        check(path)
         with named(path):
             about = pq.read_metadata(path).metadata or {}
             replaces = frozenset(map(str, orjson.loads(about.get(REPLACES.encode(), b"[]"))))

@@ -5,13 +5,14 @@ check of what they are, read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.store.files import footer as footers
 from pipeline.store.files.columns import from_decimal, of_rows, stored
 from pipeline.store.files.schema import BEGIN, FORMAT, ROLLUPS, encodings, schema
 
@@ -85,6 +86,7 @@ class Writer:
         )
         if name in ROLLUPS:  # elsewhere they come with the schema
             self._file.add_key_value_metadata(facts)
+        self._path, self._closed = path, False
 
     def write(self, rows: pa.Table) -> None:
         """Add these rows: a row group, or several of ROW_GROUP rows.
@@ -94,14 +96,24 @@ class Writer:
         self._file.write_table(stored(rows, self.columns), row_group_size=ROW_GROUP)
 
     def close(self) -> None:
-        """Write the footer. Safe twice."""
+        """Write the footer, with its checksum. Safe twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._file.add_key_value_metadata({footers.KEY: footers.BLANK})
         self._file.close()
+        footers.stamp(self._path)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:  # what was raised is the error, not what a full disk makes of the footer
+            self._closed = True
+            with suppress(OSError, pa.ArrowException):
+                self._file.close()
 
 
 def read(path: Path, name: str, where: Any = None) -> pa.Table:
@@ -130,6 +142,8 @@ def opened(
     already; ``footer`` is known already.
     """
     where = path if source is None else source
+    if footer is None:
+        check(path)
     with (
         named(path),
         pq.ParquetFile(
@@ -153,6 +167,13 @@ def opened(
         if missing:
             raise ForeignError(path, f"has no column {missing[0]!r}, which every table begins with")
         yield file
+
+
+def check(path: Path) -> None:
+    """ForeignError where a local file's footer is not as it was written."""
+    with suppress(FileNotFoundError):  # an object of a store elsewhere, or gone: whoever opens it
+        if not footers.is_whole(path):
+            raise ForeignError(path, "its footer is damaged: the checksum is wrong")
 
 
 @contextmanager

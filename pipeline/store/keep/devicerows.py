@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from pipeline.store.files.epochs import Epochs, Identity
 from pipeline.store.files.merge import Run, runs
-from pipeline.store.files.parquet import conform, opened
+from pipeline.store.files.parquet import conform, named, opened
 from pipeline.store.keep.increments import Series, period_of
 
 if TYPE_CHECKING:
@@ -126,13 +126,14 @@ class DeviceRows:
         return None if column.null_count == len(column) else column
 
     def _column(self, name: str) -> pa.Array:
-        parts = [
-            conform(self._files[path].read_row_groups(groups, columns=[name]), self._kind, [name])
-            for path, groups in self._groups.items()
-            if groups
-        ]
+        parts = [self._part(path, groups, name) for path, groups in self._groups.items() if groups]
         column = pa.concat_tables(parts).unify_dictionaries().combine_chunks()[name]
         return column.take(pa.array(self._rows)).combine_chunks()
+
+    def _part(self, path: Path, groups: list[int], name: str) -> pa.Table:
+        with named(path):
+            rows = self._files[path].read_row_groups(groups, columns=[name])
+            return conform(rows, self._kind, [name])
 
     def _integers(self, name: str) -> NDArray[np.int64]:
         values: NDArray[np.int64] = pc.fill_null(self._column(name).cast(pa.int64()), 0).to_numpy()

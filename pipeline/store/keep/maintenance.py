@@ -104,6 +104,8 @@ class MaintenanceScheduler:
         report.publish(self._metrics, self._clock.time_ns())
         for file in report.quarantined:
             log.warning("unreadable file of the store moved to quarantine: %s", file)
+        for file in report.fresh:
+            log.warning("damaged file of the store, left where it is: %s", file)
         for stranger in report.skipped_names:
             if stranger not in self._named:
                 self._named.add(stranger)

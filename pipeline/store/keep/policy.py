@@ -54,7 +54,8 @@ class Upkeep:
     ``wal``, ``outbox`` and ``quarantine``; ``oldest_s``: unix time at which a table's oldest day
     begins; ``quarantined``: files that could not be read, why. ``held_back``: bytes by table that
     are too old and were kept; ``skipped``: number of strangers by reason, and some of them by name;
-    ``damaged_s``: unix time at which the newest file came into quarantine, 0 for none.
+    ``damaged_s``: unix time of the newest damage, 0 for none; ``damaged``: sealed files that are
+    known to be damaged and stay where they are, of which ``fresh`` ones were found in this run.
     """
 
     written: int = 0
@@ -68,6 +69,8 @@ class Upkeep:
     skipped: Mapping[str, int] = field(default_factory=dict)
     skipped_names: tuple[str, ...] = ()
     damaged_s: float = 0.0
+    damaged: int = 0
+    fresh: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """One line."""
@@ -77,7 +80,7 @@ class Upkeep:
     def from_json(cls, text: str) -> Upkeep:
         """From that line. ValueError or TypeError where it is none."""
         given = json.loads(text)
-        named = {key: tuple(given[key]) for key in ("quarantined", "skipped_names")}
+        named = {key: tuple(given[key]) for key in ("quarantined", "skipped_names", "fresh")}
         return cls(**(given | named))
 
     def publish(self, metrics: SelfMetrics, now_ns: int) -> None:
@@ -99,5 +102,6 @@ class Upkeep:
         metrics.replace(
             agent.STORE_SKIPPED, {(reason,): float(n) for reason, n in self.skipped.items()}
         )
+        metrics.set(agent.STORE_DAMAGED_FILES, self.damaged)
         if self.damaged_s > (metrics.value(agent.STORE_LAST_DAMAGE) or 0.0):
             metrics.set(agent.STORE_LAST_DAMAGE, self.damaged_s)

@@ -20,6 +20,7 @@ from pipeline.store.keep.compact import Done, compact
 from pipeline.store.keep.generations import Pass
 from pipeline.store.keep.policy import Policy, Upkeep
 from pipeline.store.keep.retain import budget, retain, sizes
+from pipeline.store.keep.scrub import RUN_BYTES, scrub
 from pipeline.store.keep.strangers import strangers
 from pipeline.store.remote.outbox import still_pending
 
@@ -30,8 +31,11 @@ NICE = 19  # reading hardware and jobs come first
 MAX_NAMES = 20  # of strangers that are named in a report
 
 
-def upkeep(over: Pass, policy: Policy, *, confirmed: bool = False) -> Upkeep:
-    """One run over the store; ``confirmed``: all that is too old may go at once.
+def upkeep(
+    over: Pass, policy: Policy, *, confirmed: bool = False, most_bytes: int = RUN_BYTES
+) -> Upkeep:
+    """One run over the store; ``confirmed``: all that is too old may go at once; ``most_bytes``:
+    of sealed files that are read again.
 
     DirectoryTakenError where another is at it, OSError where the disk refuses.
     """
@@ -43,6 +47,7 @@ def upkeep(over: Pass, policy: Policy, *, confirmed: bool = False) -> Upkeep:
             done = None
         removed = retain(over, policy, still_pending(over.root), confirmed=confirmed)
         done = done or compact(over)
+        read_again = scrub(over.root, most_bytes)
         tables = [table for table in (*TABLES, *ROLLUPS) if dates_of(over.root, table)]
         found = [*strangers(over.root), *((path, NEWER) for path in dict.fromkeys(done.newer))]
         return Upkeep(
@@ -58,7 +63,9 @@ def upkeep(over: Pass, policy: Policy, *, confirmed: bool = False) -> Upkeep:
             held_back=removed.held_back,
             skipped={reason: sum(why == reason for _, why in found) for reason in STRANGERS},
             skipped_names=tuple(f"{path}: {STRANGERS[why]}" for path, why in found[:MAX_NAMES]),
-            damaged_s=last_s(over.root),
+            damaged_s=over.now_us / 1e6 if read_again.fresh else last_s(over.root),
+            damaged=len(read_again.damaged),
+            fresh=tuple(read_again.fresh),
         )
 
 

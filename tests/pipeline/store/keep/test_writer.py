@@ -13,6 +13,7 @@ from pipeline.catalog import agent
 from pipeline.finding import Finding
 from pipeline.replay import replay
 from pipeline.selfmetrics import SelfMetrics
+from pipeline.store.files.wal import segments
 from pipeline.store.keep.writer import StoreWriter, seal_in_child
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
 from tests.wait import PATIENCE_S
@@ -97,3 +98,66 @@ def test_segments_of_a_killed_agent_are_sealed_at_the_next_start(tmp_path: Path)
     second.seq = 100
     second.seconds(1)
     assert len(second.sealed) == 1
+
+
+@pytest.mark.slow
+def test_a_damaged_segment_is_counted_logged_and_dated(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the sealing child could not read is in the agent's numbers and log; the rest is stored,
+    and the segment is kept.
+    """
+    before = House(tmp_path)
+    before.seconds(9)
+    before.keeper._wal.close()
+    (segment,) = segments(tmp_path / "wal")
+    raw = bytearray(segment.read_bytes())
+    raw[len(raw) * 2 // 3] ^= 8
+    segment.write_bytes(raw)
+    house = House(tmp_path, seal_in_child(tmp_path, "c1"))
+    house.seq = 100
+    house.seconds(1)
+    house.keeper.close(60)
+    assert len([o.seq for o, _ in replay(tmp_path)]) == 9
+    value = house.metrics.value
+    assert (value(agent.STORE_DAMAGED_RECORDS), value(agent.STORE_QUARANTINED)) == (1, 1)
+    assert (value(agent.STORE_DAMAGED_BYTES) or 0) > 0
+    assert value(agent.STORE_LAST_DAMAGE) == house.clock.time_ns() / 1e9
+    assert value(agent.STORE_UNENDED) == 0
+    assert caplog.text.count("damaged segment of the log moved to quarantine") == 1
+    assert (tmp_path / "quarantine/wal" / segment.name).read_bytes() == raw
+
+
+@pytest.mark.slow
+def test_a_killed_agents_segment_is_no_damage(tmp_path: Path) -> None:
+    """It has no end: that is counted apart, and nothing goes into quarantine."""
+    before = House(tmp_path)
+    before.seconds(3)
+    house = House(tmp_path, seal_in_child(tmp_path, "c1"))
+    house.seq = 100
+    house.seconds(1)
+    house.keeper.close(60)
+    value = house.metrics.value
+    assert (value(agent.STORE_UNENDED), value(agent.STORE_QUARANTINED)) == (1, 0)
+    assert value(agent.STORE_LAST_DAMAGE) is None
+
+
+def test_what_is_no_segment_starts_no_sealing(tmp_path: Path) -> None:
+    """A folder with the name of one: it is left alone, and not tried again every second."""
+    (tmp_path / "wal" / "boot-1-0000000000000001.wal").mkdir(parents=True)
+    house = House(tmp_path)
+    house.seconds(5)
+    assert house.sealed == []
+
+
+def test_an_observation_that_the_disk_refuses_is_counted(tmp_path: Path) -> None:
+    """And the reason is known until the next one is taken."""
+    house = House(tmp_path)
+    (tmp_path / "wal").write_text("in the way")
+    with pytest.raises(OSError, match="wal"):
+        house.seconds(1)
+    assert house.metrics.value(agent.STORE_LOST) == 1
+    assert "wal" in house.keeper.refused
+    (tmp_path / "wal").unlink()
+    house.seconds(1)
+    assert house.keeper.refused == ""
