@@ -107,7 +107,7 @@ def _two_days(
         for number, hour in enumerate(hours):
             clock = at(hour)
             part = list(seen(clock, 10, number * 1000, kinds, number))
-            store(root, part, clock, segment_bytes=8_000 * (1 + len(kinds)))
+            store(root, part, clock, segment_bytes=1_500 + 8_000 * len(kinds))
             whole += part
         made = {
             path.relative_to(root).as_posix(): path.read_bytes()
