@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from collector.web.status import Node
+from pipeline.catalog import agent
 from pipeline.frame import Device
 from tests.browser import Browser, Page
 from tests.collector.web.served import Served, accessible, loaded, pass_time, press, text, unfold
@@ -256,8 +257,10 @@ def test_a_small_screen_scrolls_one_way(browser: Browser, node: Served, width: i
     """Nothing is wider than the window, with an incident, evidence without a space,
     and everything unfolded.
     """
-    finding = node.scene.say(gpu(1), "It left the bus.", evidence=("NVRM:" + "x" * 300,))
-    node.scene.blame(finding)
+    scene = node.scene
+    finding = scene.say(gpu(1), "It left the bus.", evidence=("NVRM:" + "x" * 300,))
+    scene.end(scene.blame(scene.say(gpu(0), "It left.", fault="gpu_lost")), "why-" * 60)
+    scene.blame(finding)
     page = loaded(browser.open(node.url, width=width, height=740))
     unfold(page)
     assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -280,6 +283,8 @@ def test_every_word_can_be_read(browser: Browser, node: Served, *, dark: bool) -
     scene.say(scene.ports[0][0], "It flaps.", severity="record")
     scene.take_out(scene.ports[1][0])
     scene.source("infiniband", reads=False)
+    scene.end(scene.blame(scene.say(scene.ports[1][0], "Down.", severity="ticket")))
+    scene.metrics.set(agent.SOURCE_LATE, 1, "nvml")
     page = loaded(browser.open(node.url, dark=dark))
     unfold(page)
     assert page.evaluate(CONTRASTS) == []
