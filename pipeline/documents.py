@@ -58,6 +58,7 @@ def incident_document(incident: Incident) -> dict[str, Any]:
         "acknowledged_by": printable(incident.acknowledged_by),
         "note": printable(incident.note),
         "ended": printable(incident.ended),
+        "jobs": [printable(job) for job in incident.jobs],
     }
 
 
@@ -84,5 +85,5 @@ def exact_finding(document: dict[str, Any]) -> Finding:
 
 def exact_incident(document: dict[str, Any]) -> Incident:
     """The incident of an exact document. TypeError or KeyError where it is none."""
-    root, findings = Device(**document["root"]), tuple(document["findings"])
-    return Incident(**{**document, "root": root, "findings": findings})
+    lists = {name: tuple(document.get(name, ())) for name in ("findings", "jobs")}
+    return Incident(**{**document, **lists, "root": Device(**document["root"])})

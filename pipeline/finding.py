@@ -87,7 +87,8 @@ class Incident:
     says in words why this action. ``opened_ns``, ``cleared_ns`` (0 while it is open) and
     ``acknowledged_ns`` (0 until somebody did) are unix times in whole microseconds; ``note`` is
     what whoever acknowledged it wrote, ``acknowledged_by`` their user name. ``ended`` says why it
-    is over; empty while it is open.
+    is over; empty while it is open. ``jobs`` held its devices when the evidence began: a job may be
+    gone since, for this very reason.
     """
 
     id: str
@@ -104,6 +105,7 @@ class Incident:
     note: str = ""
     acknowledged_by: str = ""
     ended: str = ""
+    jobs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("opened_ns", "cleared_ns", "acknowledged_ns"):

@@ -61,6 +61,5 @@ def incident_from(values: list[Any]) -> Incident:
     """What ``plain`` was given. TypeError, ValueError or KeyError where it is no incident."""
     names = INCIDENT_FIELDS if len(values) != SINCE_0_5 else INCIDENT_FIELDS[:SINCE_0_5]
     named = dict(zip(names, values, strict=True))
-    return Incident(
-        **named | {"root": Device(*named["root"]), "findings": tuple(named["findings"])}
-    )
+    lists = {name: tuple(named.get(name, ())) for name in ("findings", "jobs")}
+    return Incident(**named | lists | {"root": Device(*named["root"])})

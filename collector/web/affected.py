@@ -31,16 +31,15 @@ def affected(
     """
     devices = [incident.root, *(one.device for one in members if one.severity != "record")]
     own = {one.id.partition("/")[0] for one in devices if one.kind in OF_GPU}
-    named = dict.fromkeys(printable(name) for name in map(_job, devices) if name)
+    names = (*map(_job, devices), *incident.jobs)
+    own_jobs = dict.fromkeys(printable(name) for name in map(_job, devices) if name)
+    named = dict.fromkeys(printable(name) for name in names if name)
     whole = any(one.kind == "node" and one.id == one.host == incident.root.host for one in devices)
-    broken = [row for row in gpus if whole or row["id"] in own or _held_by(row, named)]
+    broken = [row for row in gpus if whole or row["id"] in own or _held_by(row, own_jobs)]
     holders = gpus if any(one.kind in OF_NODE for one in devices) else broken
     held = dict.fromkeys(holder(by) for row in holders for by in row["held_by"])
-    more = [name for name in (*named, *(jobs if holders is gpus else ())) if not _known(name, gpus)]
-    return Affected(
-        tuple(row["id"] for row in broken),
-        (*held, *(f"job {name}" for name in dict.fromkeys(more))),
-    )
+    more = (_described(name, gpus) for name in (*named, *(jobs if holders is gpus else ())))
+    return Affected(tuple(row["id"] for row in broken), tuple(dict.fromkeys((*held, *more))))
 
 
 def holder(held: Mapping[str, str]) -> str:
@@ -68,9 +67,10 @@ def _held_by(row: Row, jobs: Iterable[str]) -> bool:
     return any(_same(str(by.get("job", "")), name) for by in row["held_by"] for name in jobs)
 
 
-def _known(name: str, gpus: Iterable[Row]) -> bool:
-    """Whether a job holds GPUs here by its scheduler's word: then it has a better name."""
-    return any(_held_by(row, (name,)) for row in gpus)
+def _described(job: str, gpus: Iterable[Row]) -> str:
+    """A job by its scheduler's word, where it still holds GPUs here, or by its id."""
+    held = (by for row in gpus for by in row["held_by"] if _same(str(by.get("job", "")), job))
+    return next(map(holder, held), f"job {job}")
 
 
 def _same(one: str, other: str) -> bool:

@@ -14,6 +14,7 @@ from detectors.kit.maintenance import Maintenance
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
 
+MAX_JOBS = 16  # named in an incident
 MAX_SINGLY = 8  # findings of an incident, each of which is reported as it comes
 CLUSTER = Device("", "cluster", "cluster")
 
@@ -62,6 +63,7 @@ def _of_evidence(incident: OpenIncident, maintenance: Maintenance) -> Incident:
         acknowledged_ns=taken_on.time_ns,
         note=taken_on.note,
         acknowledged_by=taken_on.user,
+        jobs=tuple(dict.fromkeys(job.name for one in live if (job := one.site("job"))))[:MAX_JOBS],
     )
 
 

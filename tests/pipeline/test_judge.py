@@ -225,6 +225,6 @@ def test_incidents_that_ended_survive_a_restart() -> None:
 def test_an_incident_of_a_version_without_a_reason_for_its_end_can_be_read() -> None:
     """The log and the state of the version before."""
     incident = Incident("1", gpu(0), "xid", "page", "NONE", 0, ("2",), "It left.")
-    assert incident_from(plain(incident)[:-1]) == incident
+    assert incident_from(plain(incident)[:-2]) == incident
     with pytest.raises(ValueError, match="zip"):
-        incident_from(plain(incident)[:-2])
+        incident_from(plain(incident)[:-3])

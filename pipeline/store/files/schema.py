@@ -89,6 +89,7 @@ OTHERS: dict[str, tuple[tuple[str, pa.DataType, str], ...]] = {
         ("note", pa.string(), "note of the acknowledgement"),
         ("acknowledged_by", NAME, "user who acknowledged it"),
         ("ended", pa.string(), "why it is over, empty while open"),
+        ("jobs", pa.list_(pa.string()), "jobs that held its devices when the evidence began"),
     ),
     "devices": (
         ("kind", NAME, "kind of the device"),

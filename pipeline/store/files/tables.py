@@ -264,4 +264,5 @@ def _incident(i: Incident) -> tuple[Any, ...]:
         i.note,
         i.acknowledged_by,
         i.ended,
+        list(i.jobs),
     )

@@ -67,6 +67,14 @@ def test_jobs_are_affected_by_what_they_use() -> None:
     }
 
 
+def test_a_job_that_its_fault_has_ended_was_affected() -> None:
+    """Nothing holds the GPU any more when somebody looks."""
+    scene = Scene().play()
+    scene.blame(scene.say(gpu(1), "Gone."), jobs=("71.0",))
+    (row,) = rows(scene)
+    assert (row["gpus_affected"], row["jobs_affected"]) == ([gpu(1).id], ["job 71.0"])
+
+
 def test_evidence_is_that_of_now_and_says_when_it_was_last_true() -> None:
     """The words and numbers that the detector sees, and their time."""
     scene = Scene().play()
