@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from detectors.hang.activity import BUSY, FREE, IDLE, LOST, MOVING, SPINS
 from detectors.hang.suspects import Blame, Member
 from detectors.kit.findings import Verdict
+from pipeline.frame import Device
 
 NAMES = {
     BUSY: "work",
@@ -16,6 +17,8 @@ NAMES = {
     FREE: "have no process",
     LOST: "are lost",
 }
+
+MAX_NAMED = 3  # culprits in a sentence
 
 
 def stalled(
@@ -32,7 +35,7 @@ def stalled(
         found.fault,
         found.severity,
         found.action,
-        _summary(found, job, len(who)),
+        _summary(found, job, who),
         (
             f"of {len(who)} GPUs of job {job} seen on {hosts} node{'s' * (hosts > 1)} {now}",
             (
@@ -57,7 +60,7 @@ def crawls(found: Blame, job: str, who: Sequence[Member], speed: float, since_s:
         found.fault,
         found.severity,
         found.action,
-        _summary(found, job, len(who)),
+        _summary(found, job, who),
         (
             f"{speed:.0%} of its usual speed for {since_s:.0f} s, by activity of its GPUs",
             f"confidence {found.confidence:.1f}, from telemetry alone",
@@ -68,7 +71,7 @@ def crawls(found: Blame, job: str, who: Sequence[Member], speed: float, since_s:
     )
 
 
-def _summary(found: Blame, job: str, gpus: int) -> str:
+def _summary(found: Blame, job: str, who: Sequence[Member]) -> str:
     first = found.culprits[0]
     if found.fault == "hang/crawl":
         return f"Job {job} crawls. {found.words}."
@@ -76,4 +79,16 @@ def _summary(found: Blame, job: str, gpus: int) -> str:
         return f"Job {job} is stalled. {found.words}."
     if found.fault in ("hang/waits", "hang/host_stall", "hang/undecided"):
         return f"Job {job} is stalled on node {first.host}. {found.words}."
-    return f"Job {job} is stalled: {gpus} GPUs wait for this {first.kind}, which {found.words}."
+    waiting = sum(member.does == SPINS and member.gpu not in found.culprits for member in who)
+    named = ", ".join(_named(device) for device in found.culprits[:MAX_NAMED])
+    more = f" and {n} more" if (n := len(found.culprits) - MAX_NAMED) > 0 else ""
+    return (
+        f"Job {job} is stalled: {waiting} of its {len(who)} GPUs wait for {named}{more}, which "
+        f"{found.words}."
+    )
+
+
+def _named(device: Device) -> str:
+    if device.kind == "node":
+        return f"node {device.id}"
+    return f"GPU {device.attributes.get('index', device.id)} of {device.host}"
