@@ -36,6 +36,23 @@ def _label(name: str) -> str:
 # Where service discovery gives it: rules/README.md.
 RACK = "{{ with $labels.rack }}, rack {{ . }}{{ end }}"
 
+# Kinds of devices as operators write them, where no info metric has the device's name.
+KINDS = {
+    "gpu": "GPU",
+    "gpu_instance": "MIG instance",
+    "nvlink": "NVLink",
+    "nvswitch": "NVSwitch",
+    "ib_port": "Port",
+    "nvlink_domain": "NVLink domain",
+}
+KIND = (
+    "{{ if "
+    + "{{ else if ".join(
+        f'eq $labels.root_kind "{kind}" }}}}{name}' for kind, name in KINDS.items()
+    )
+    + "{{ else }}{{ $labels.root_kind | title }}{{ end }}"
+)
+
 # GPU 2 on node1 (GPU-8a.., serial 1656.., rack R3); Port mlx5_3/1 on node1 (GUID 0xa1);
 # Job 4711 on node1.
 DEVICE = (
@@ -46,7 +63,7 @@ DEVICE = (
     f"{_query('tocsin_ib_port_info{instance=%q,port_guid=%q}', 'instance', 'root_device')} }}}}"
     f"Port {_label('device')}/{_label('port')} on {NODE} (GUID {{{{ $labels.root_device }}}}{RACK})"
     "{{ else }}"
-    '{{ if eq $labels.root_kind "gpu" }}GPU{{ else }}{{ $labels.root_kind | title }}{{ end }} '
+    f"{KIND} "
     f'{{{{ $labels.root_device }}}}{{{{ if ne $labels.root_kind "node" }}}} on {NODE}{{{{ end }}}}'
     f"{RACK}{{{{ end }}}}{{{{ end }}}}"
 )
