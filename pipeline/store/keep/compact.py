@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+import pyarrow as pa
 
 from pipeline.catalog import KINDS
 from pipeline.store.files.columns import of_sources
@@ -33,7 +35,6 @@ from pipeline.store.files.parquet import (
     NewerFileError,
     Writer,
     columns_in,
-    opened,
 )
 from pipeline.store.files.quarantine import quarantine
 from pipeline.store.files.schema import TABLES, schema
@@ -110,9 +111,8 @@ class _Day:
             if len(paths) == 1 and paths[0].parent == self._date:
                 return paths[0]
             try:
-                return (
-                    self._write(owner, paths) if all(self._known(path) for path in paths) else None
-                )
+                columns = [columns_in(path, self._table) for path in paths]
+                return self._write(owner, paths, columns) if self._known(columns) else None
             except NewerFileError as error:
                 self._done.newer.append(error.path)
                 return None
@@ -121,20 +121,25 @@ class _Day:
                 paths = [path for path in paths if path != error.path]
         return None
 
-    def _known(self, path: Path) -> bool:
-        """Whether this version has a place for all its columns: merging must not lose those of a
-        newer catalogue, so such a day waits.
+    def _known(self, columns: Iterable[pa.Schema]) -> bool:
+        """Whether this version has a place for all columns of these files: merging must not lose
+        those of a newer catalogue, so such a day waits.
         """
-        with opened(path, self._table) as file:
-            return set(file.schema_arrow.names) <= set(schema(self._table).names)
+        mine = set(schema(self._table).names)
+        return all(mine.issuperset(found.names) for found in columns)
 
-    def _write(self, owner: str, sources: Sequence[Path]) -> Path:
+    def _write(self, owner: str, sources: Sequence[Path], columns: Iterable[pa.Schema]) -> Path:
         target = self._date / next_name(self._date, owner)
         self._step(f"write {target}")
         write_whole(
             target,
             partial(
-                _merged, sources, self._table, about(self._date, sources), self._root / SCRATCH
+                _merged,
+                sources,
+                self._table,
+                of_sources(self._table, columns),
+                about(self._date, sources),
+                self._root / SCRATCH,
             ),
         )
         self._done.written += 1
@@ -168,12 +173,15 @@ class _Day:
         self._done.replaced += sweep(self._over, self._date)
 
 
-def _merged(
-    sources: Sequence[Path], table: str, footer: dict[str, str], scratch: Path, path: Path
+def _merged(  # noqa: PLR0917 - the file comes last, as write_whole gives it
+    sources: Sequence[Path],
+    table: str,
+    columns: pa.Schema,
+    footer: dict[str, str],
+    scratch: Path,
+    path: Path,
 ) -> None:
-    with Writer(
-        table, path, of_sources(table, [columns_in(source, table) for source in sources]), footer
-    ) as file:
+    with Writer(table, path, columns, footer) as file:
         if table == "devices":
             file.write(changes_only(sources))
         else:

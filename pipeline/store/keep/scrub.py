@@ -28,15 +28,16 @@ COLUMNS_AT_ONCE = 16  # decoded; a row group of all of them would need 70 MiB
 @dataclass(slots=True)
 class Scrubbed:
     """What is known now: damaged files below the root with the reason; ``fresh`` ones were found in
-    this run; ``cursor``: the file that was read last.
+    this run; ``cursor``: the file that was read last; ``found_s``: unix time of the newest find.
     """
 
     damaged: dict[str, str] = field(default_factory=dict)
     fresh: list[str] = field(default_factory=list)
     cursor: str = ""
+    found_s: float = 0.0
 
 
-def scrub(root: Path, most_bytes: int = RUN_BYTES) -> Scrubbed:
+def scrub(root: Path, most_bytes: int = RUN_BYTES, now_s: float = 0.0) -> Scrubbed:
     """Read the next files, at least one; OSError where the disk refuses."""
     state = _load(root)
     state.damaged = {name: why for name, why in state.damaged.items() if (root / name).is_file()}
@@ -57,7 +58,9 @@ def scrub(root: Path, most_bytes: int = RUN_BYTES) -> Scrubbed:
             else:
                 state.damaged.pop(name, None)
         state.cursor = name
-    text = json.dumps({"cursor": state.cursor, "damaged": state.damaged}).encode()
+    state.found_s = now_s if state.fresh else state.found_s
+    kept = {"cursor": state.cursor, "damaged": state.damaged, "found_s": state.found_s}
+    text = json.dumps(kept).encode()
     write_whole(root / FILE, lambda scratch: scratch.write_bytes(text))
     return state
 
@@ -88,5 +91,6 @@ def _damage(path: Path, table: str) -> str:
 def _load(root: Path) -> Scrubbed:
     with suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads((root / FILE).read_bytes())
-        return Scrubbed(dict(known["damaged"]), cursor=str(known["cursor"]))
+        damaged, found_s = dict(known["damaged"]), float(known["found_s"])
+        return Scrubbed(damaged, cursor=str(known["cursor"]), found_s=found_s)
     return Scrubbed()  # the first run, or damaged: it begins at the beginning

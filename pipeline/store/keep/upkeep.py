@@ -47,7 +47,7 @@ def upkeep(
             done = None
         removed = retain(over, policy, still_pending(over.root), confirmed=confirmed)
         done = done or compact(over)
-        read_again = scrub(over.root, most_bytes)
+        read_again = scrub(over.root, most_bytes, over.now_us / 1e6)
         tables = [table for table in (*TABLES, *ROLLUPS) if dates_of(over.root, table)]
         found = [*strangers(over.root), *((path, NEWER) for path in dict.fromkeys(done.newer))]
         return Upkeep(
@@ -63,7 +63,7 @@ def upkeep(
             held_back=removed.held_back,
             skipped={reason: sum(why == reason for _, why in found) for reason in STRANGERS},
             skipped_names=tuple(f"{path}: {STRANGERS[why]}" for path, why in found[:MAX_NAMES]),
-            damaged_s=over.now_us / 1e6 if read_again.fresh else last_s(over.root),
+            damaged_s=max(read_again.found_s, last_s(over.root)),
             damaged=len(read_again.damaged),
             fresh=tuple(read_again.fresh),
         )
