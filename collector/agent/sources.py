@@ -158,6 +158,7 @@ def _nccl(parts: Parts) -> Source:
         suspicions=parts.suspicions,
         mode=section.ras,
         monitor=section.monitor,
+        holders=parts.holders,
     )
 
 

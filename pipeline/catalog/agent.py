@@ -480,6 +480,15 @@ NCCL_DUMPS = Metric(
     "Flight Recorder dumps by outcome: read or refused.",
     ("outcome",),
 )
+TENANT_CUT = Metric(
+    "tocsin_tenant_cut",
+    "gauge",
+    (
+        "What is not read of a job because its tenant (user<uid>, or pod<uid>) has more than its "
+        "share, by limit: jobs or processes. At most 32 series; job _other sums the rest."
+    ),
+    ("job", "tenant", "limit"),
+)
 NCCL_STATE = Metric(
     "tocsin_nccl_job_state",
     "gauge",

@@ -19,8 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
+from collector.sources.nccl.discovery.devices import opened_minors
+from collector.sources.nccl.discovery.scan import Found, Scanner
 from collector.sources.nccl.source import NcclSource
 from collector.sources.nccl.suspicion import Suspicions
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device
 from pipeline.judged import JudgedObservation
@@ -35,6 +39,7 @@ from tests.collector.sources.nccl.discovery.proctree import UUIDS, add_gpus
 from tests.fakes import FakeClock
 
 HOST = "n1"
+MEMORY_MAJOR = 1  # of /dev/zero
 GPU = 5  # minor number of /dev/zero, and so of the GPU that the tenants hold
 UUID = UUIDS[GPU]
 ALICE, BOB, MALLORY = 65_001, 65_002, 65_534
@@ -86,14 +91,21 @@ class Node:
         self.tenants: list[Tenant] = []
         self.clock = FakeClock(time.time_ns(), time.monotonic_ns())
         self.clock.advance(OLD_S)
-        self.metrics, self.board = SelfMetrics(), Suspicions()
+        self.metrics, self.board, self.holders = SelfMetrics(), Suspicions(), GpuProcesses()
         self._seq = 0
         self.renew()
 
     def renew(self, **options: Any) -> None:
         """A source that was just started, with other options."""
         self.source = NcclSource(
-            self.proc, HOST, self.clock, self.metrics, suspicions=self.board, **options
+            self.proc,
+            HOST,
+            self.clock,
+            self.metrics,
+            suspicions=self.board,
+            opened=_opened,
+            holders=self.holders,
+            **options,
         )
 
     def file(self, name: str, content: bytes, user: int = 0) -> Path:
@@ -153,6 +165,14 @@ class Node:
         tenant.end()
         (self.proc / str(tenant.pid)).unlink()
 
+    def use(self, uuid: str, *tenants: Tenant) -> None:
+        """NVML lists these processes of a GPU."""
+        self.holders.hold(uuid, [Holder(tenant.pid, NO_INSTANCE) for tenant in tenants])
+
+    def scan(self) -> tuple[Found, ...]:
+        """The processes that a scan finds now."""
+        return Scanner(self.proc, _opened).scan(self.clock.monotonic_ns() / SECOND_NS).processes
+
     def suspect(self) -> None:
         """A detector reports a stall."""
         finding = Finding(
@@ -189,6 +209,10 @@ class Node:
         for tenant in self.tenants:
             tenant.end()
         shutil.rmtree(self.folder)
+
+
+def _opened(process: Path) -> frozenset[int]:
+    return opened_minors(process, MEMORY_MAJOR)
 
 
 def reports(reading: Reading) -> list[Report]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from collector.sources.nccl.discovery.identity import Owner
 from collector.sources.nccl.discovery.scan import Found
 from collector.sources.nccl.flight_recorder.watch import DumpWatch
 from collector.sources.nccl.inspector.watch import InspectorWatch
@@ -21,6 +22,7 @@ REPORT_S = 60.0  # between two reports of what the Inspector saw
 class JobWatch:
     """The watches of one job; ``completed`` is what the Inspector of each process saw last."""
 
+    owner: Owner
     dumps: DumpWatch
     inspector: InspectorWatch
     completed: dict[tuple[int, float], Report] = field(default_factory=dict)

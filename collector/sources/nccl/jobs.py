@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collector.sources.nccl.discovery.environment import number_of
+from collector.sources.nccl.discovery.identity import Owner
 from collector.sources.nccl.discovery.scan import Found
 from pipeline.clock import Instant
 from pipeline.frame import Device
@@ -23,6 +24,7 @@ class Job:
     """
 
     name: str
+    owner: Owner
     processes: dict[tuple[int, float], Found] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
     lost_s: float | None = None
@@ -45,6 +47,7 @@ class Jobs:
     def __init__(self, host: str) -> None:
         self._node = Device(host, "node", host)
         self.now: dict[str, Job] = {}
+        self._names: dict[Owner, str] = {}  # of the jobs, by whose they are
 
     def update(self, processes: Iterable[Found], now_s: float, at: Instant) -> list[Event]:
         """What changed since the last scan; ``at`` is unix and monotonic time in ns."""
@@ -62,13 +65,38 @@ class Jobs:
                 events.append(Event(*at, self._node, "job_ended", {"job": job.name}))
             elif gone:
                 job.lost_s = now_s
-        for process in speaking:
-            job = self.now.setdefault(name_of(process), Job(name_of(process)))
+        for process in sorted(speaking, key=lambda process: not process.sure):
+            job, ended = self._job_of(process.owner, at)
+            events += ended
             key = (process.pid, process.started_s)
             if key not in job.processes:
                 events.append(self._event("nccl_process_found", job.name, process, at))
             job.processes[key] = process
         return events + [event for job in self.now.values() for event in self._grown(job, at)]
+
+    def _job_of(self, owner: Owner, at: Instant) -> tuple[Job, list[Event]]:
+        """The job of an owner. A name that another owner has is qualified by the user: a claim
+        takes no name, and leaves it to the job whose control group has it.
+        """
+        known = self.now.get(self._names.get(owner, ""))
+        if known is not None and known.owner == owner:
+            return known, []
+        rivals = [
+            job
+            for job in self.now.values()
+            if job.owner.base == owner.base
+            and job.name == job.owner.name
+            and job.owner[:2] != owner[:2]
+        ]
+        events: list[Event] = []
+        if owner.sure and not any(job.owner.sure for job in rivals):
+            for job in rivals:
+                del self.now[job.name]
+                events.append(Event(*at, self._node, "job_ended", {"job": job.name}))
+            rivals = []
+        name = f"user{owner.user}:{owner.group}:{owner.name}" if rivals else owner.name
+        self._names = {job.owner: job.name for job in self.now.values()} | {owner: name}
+        return self.now.setdefault(name, Job(name, owner)), events
 
     def _grown(self, job: Job, at: Instant) -> Iterator[Event]:
         """A job that has more GPUs than before.
@@ -96,11 +124,6 @@ class Jobs:
         if process.uuids:
             facts["gpus"] = " ".join(process.uuids)
         return Event(*at, self._node, kind, facts)
-
-
-def name_of(process: Found) -> str:
-    """The job, or for want of a better name its user."""
-    return process.job or f"user{process.user}"
 
 
 def _hosts(processes: Sequence[Found]) -> dict[str, int]:

@@ -5,21 +5,25 @@ their reports.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from collector.node.gpu_processes import GpuProcesses
 from collector.sources.nccl.children import find_version, read_dumps
+from collector.sources.nccl.discovery.holding import holding
 from collector.sources.nccl.discovery.library import Versions, version_of
 from collector.sources.nccl.discovery.scan import Found, Scanner
 from collector.sources.nccl.flight_recorder.watch import DumpWatch, Read
 from collector.sources.nccl.inspector.watch import InspectorWatch
 from collector.sources.nccl.job_watch import JobWatch
-from collector.sources.nccl.jobs import Job, Jobs, name_of
+from collector.sources.nccl.jobs import Job, Jobs
 from collector.sources.nccl.progress import Values, of_inspector, of_ras
 from collector.sources.nccl.ras.client import Address, ask_any
 from collector.sources.nccl.ras.policy import Mode
 from collector.sources.nccl.ras_poller import LocalJob, RasPoller
+from collector.sources.nccl.shares import cut_series, fair
 from collector.sources.nccl.suspicion import Suspicions
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock, Instant, instant
@@ -62,17 +66,21 @@ class NcclSource:
         monitor: bool = False,
         ask: Callable[[Sequence[Address]], bytes] = ask_any,
         read: Read = read_dumps,
+        opened: Callable[[Path], Collection[int]] | None = None,
+        holders: GpuProcesses | None = None,
         find: Callable[[Path, str], str] = find_version,
     ) -> None:
         self._host, self._clock, self._metrics, self._suspicions = host, clock, metrics, suspicions
         self._node, self._monitor = Device(host, "node", host), monitor
-        self._scanner = Scanner(proc)
+        self._scanner, self._holders = Scanner(proc, opened), holders or GpuProcesses()
         self._versions = Versions(proc, find)
         self._jobs = Jobs(host)
         self._ras = RasPoller(host, proc, mode, metrics, ask)
         self._proc, self._read = proc, read
         self._watches: dict[str, JobWatch] = {}  # by job
         self._scanned_s = float("-inf")
+        # By limit: how many of each job and tenant were cut.
+        self._cut: dict[str, Counter[tuple[str, str]]] = {}
 
     def read(self) -> Reading:
         """The present jobs, changes and reports. OSError where /proc cannot be read."""
@@ -89,7 +97,9 @@ class NcclSource:
             events += self._scan(now_s, now)
         unread: list[Unread] = []
         values_of: dict[str, tuple[Device, Values]] = {}
-        shown = list(self._jobs.now.values())[:MAX_JOBS]
+        shown, cut = fair(list(self._jobs.now.values()), lambda job: job.owner.tenant, MAX_JOBS)
+        self._cut["jobs"] = Counter((job.owner.name, job.owner.tenant) for job in cut)
+        self._metrics.replace(agent.TENANT_CUT, cut_series(self._cut))
         # Last those whose RAS failed: others may bring their answer, and need not wait for them.
         for job in sorted(shown, key=lambda job: self._ras.failures(job.name)):
             since_s = job.bereft_s(now_s) if since_ns is None else since_ns / SECOND_NS
@@ -117,10 +127,16 @@ class NcclSource:
     def _scan(self, now_s: float, at: Instant) -> list[Event]:
         scan = self._scanner.scan(now_s)
         self._metrics.set(agent.NCCL_HIDDEN, scan.hidden)
-        events = self._jobs.update(scan.processes, now_s, at)
-        for name in self._watches.keys() - self._jobs.now.keys():
-            self._watches.pop(name).close()
-            self._ras.forget(name)
+        held = holding(scan.processes, self._holders.look().holders, self._proc)
+        events = self._jobs.update(held, now_s, at)
+        self._cut["processes"] = Counter(
+            (process.owner.name, process.owner.tenant) for process in scan.cut
+        )
+        for name, watch in list(self._watches.items()):
+            job = self._jobs.now.get(name)
+            if job is None or job.owner != watch.owner:
+                self._watches.pop(name).close()
+                self._ras.forget(name)
         for job in self._jobs.now.values():
             strange = next(
                 (p for p in job.present if p.library and self._versions.known(p.library) is None),
@@ -140,7 +156,7 @@ class NcclSource:
         watch = self._watches.get(job.name)
         if watch is None:
             dumps = DumpWatch(self._host, self._proc, self._read)
-            watch = self._watches[job.name] = JobWatch(dumps, InspectorWatch(self._proc))
+            watch = self._watches[job.name] = JobWatch(job.owner, dumps, InspectorWatch(self._proc))
         values, reports = self._job(job, watch, since_s, now, unread)
         events = [event for report in reports for event in events_of(report, self._node, *now)]
         events += self._dumped(job, watch, now, unread, suspected=since_s is not None)
@@ -207,7 +223,7 @@ class NcclSource:
         suspected: bool,
     ) -> list[Event]:
         now_s = at.mono_ns / SECOND_NS
-        named = [replace(p, job=name_of(p)) for p in job.present]
+        named = [replace(p, job=job.name) for p in job.present]
         events: list[Event] = []
         for dump in watch.dumps.look(named, suspected=suspected, now_s=now_s, time_ns=at.time_ns):
             self._metrics.add(agent.NCCL_DUMPS, "refused" if dump.refused else "read")

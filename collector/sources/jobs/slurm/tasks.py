@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collector.sources.jobs.slurm.control_group import Group, group_of
+from collector.sources.control_group import Group, group_of
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import environment_of
 

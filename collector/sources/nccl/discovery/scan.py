@@ -5,13 +5,16 @@ rarely while it holds no GPU.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from collector.sources.nccl.discovery import procfs
-from collector.sources.nccl.discovery.environment import environment_of, job_of, rank_of
+from collector.sources.nccl.discovery.devices import every_minor, is_saved, opened_minors
+from collector.sources.nccl.discovery.environment import environment_of, rank_of
+from collector.sources.nccl.discovery.identity import Owner, owner_of
 from collector.sources.nccl.sanitize import printable
+from collector.sources.nccl.shares import fair
 
 MAX_PROCESSES = 100_000
 # processes of one node that hold GPUs: 16 GPUs in 7 instances, some of them shared
@@ -28,7 +31,7 @@ class Found:
     ``pid`` and ``parent`` are the host's, ``inner_pid`` what the process calls itself and RAS
     reports. ``started_s`` is seconds since boot. ``uuids`` are the GPUs it has mapped. ``library``
     is where it has NCCL from, None where it has none (yet). ``network`` tells network namespaces
-    apart, 0 where that is not known.
+    apart, 0 where that is not known. ``group`` and ``sure`` as in ``identity.Owner``.
     """
 
     pid: int
@@ -43,6 +46,13 @@ class Found:
     network: int = 0
     parent: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
+    sure: bool = False
+
+    @property
+    def owner(self) -> Owner:
+        """The job that it belongs to."""
+        return Owner(self.group, self.user, self.job or f"user{self.user}", self.sure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +60,12 @@ class Scan:
     """One look over the node.
 
     ``hidden``: processes that could not be inspected, among them perhaps some that hold GPUs.
+    ``cut``: processes beyond the share of their tenant.
     """
 
     processes: tuple[Found, ...]
     hidden: int
+    cut: tuple[Found, ...] = ()
 
 
 @dataclass(slots=True)
@@ -70,11 +82,13 @@ class _Known:
 class Scanner:
     """Looks over ``proc`` when asked.
 
-    A process that was looked at costs one small file, until it is due again.
+    A process that was looked at costs one small file, until it is due again. ``opened`` gives the
+    minor numbers of GPUs whose device files a process has open.
     """
 
-    def __init__(self, proc: Path) -> None:
+    def __init__(self, proc: Path, opened: Callable[[Path], Collection[int]] | None = None) -> None:
         self._proc = proc
+        self._opened = opened or (every_minor if is_saved(proc) else opened_minors)
         self._known: dict[int, _Known] = {}
 
     def scan(self, now_s: float) -> Scan:
@@ -88,7 +102,8 @@ class Scanner:
         for pid in pids:
             self._look(pid, now_s)
         found = _ranks([known.found for _, known in sorted(self._known.items()) if known.found])
-        return Scan(tuple(found[:MAX_FOUND]), sum(known.hidden for known in self._known.values()))
+        kept, cut = fair(found, lambda process: process.owner.tenant, MAX_FOUND)
+        return Scan(tuple(kept), sum(known.hidden for known in self._known.values()), tuple(cut))
 
     def _pids(self) -> Iterator[int]:
         with os.scandir(self._proc) as entries:
@@ -125,28 +140,34 @@ class Scanner:
         self, pid: int, process: Path, stat: procfs.Stat, before: Found | None
     ) -> Found | None:
         mapped = procfs.mapped(procfs.read(process / "maps"))
-        if not mapped.holds_gpu:
+        opened = self._opened(process) if mapped.holds_gpu else ()
+        if not opened:
             return None
-        uuids = tuple(uuid for minor, uuid in self._minors() if minor in mapped.gpus)
+        held = set(mapped.gpus).intersection(opened)
+        uuids = tuple(uuid for minor, uuid in self._minors() if minor in held)
         if before is not None:
             return replace(before, uuids=uuids, library=mapped.library or before.library)
         status, environment = (
             procfs.read(process / "status"),
             environment_of(procfs.read(process / "environ")),
         )
+        cgroup = procfs.read(process / "cgroup").decode(errors="replace")
+        owner = owner_of(environment, cgroup, procfs.user(status))
         return Found(
             pid,
             procfs.inner_pid(status, pid),
-            procfs.user(status),
+            owner.user,
             printable(stat.comm, 64),
             stat.started / procfs.TICKS_PER_SECOND,
-            job_of(environment, procfs.read(process / "cgroup").decode(errors="replace")),
+            owner.name,
             rank_of(environment),
             uuids,
             mapped.library,
             _namespace(process / "ns" / "net"),
             stat.parent,
             environment,
+            owner.group,
+            owner.sure,
         )
 
     def _minors(self) -> list[tuple[int, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.sources.jobs.slurm.control_group import Group, group_of
+from collector.sources.control_group import Group, group_of
 
 SLUID = "s0123456789ABC"
 

@@ -1,0 +1,40 @@
+"""Which GPUs processes hold, where NVML lists a GPU's processes: every user may open its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from collector.node.gpu_processes import Holder
+from collector.sources.nccl.discovery import procfs
+from collector.sources.nccl.discovery.scan import Found
+
+MPS = "nvidia-cuda-mps"  # its server holds the GPU in place of its clients
+
+
+def holding(
+    processes: Iterable[Found], holders: Mapping[str, Sequence[Holder]], proc: Path
+) -> Iterator[Found]:
+    """The processes without GPUs that NVML lists for others only.
+
+    An empty list tells nothing: NVML leaves out processes that the agent's pid namespace lacks.
+    """
+    shared = {uuid for uuid, listed in holders.items() if any(_mps(proc, h.pid) for h in listed)}
+    for process in processes:
+        held = tuple(
+            uuid
+            for uuid in process.uuids
+            if uuid in shared
+            or not (listed := holders.get(uuid))
+            or any(holder.pid == process.pid for holder in listed)
+        )
+        yield process if held == process.uuids else replace(process, uuids=held)
+
+
+def _mps(proc: Path, pid: int) -> bool:
+    try:
+        stat = procfs.stat(procfs.read(proc / str(pid) / "stat"))
+    except OSError:
+        return False
+    return stat is not None and stat.comm.startswith(MPS)

@@ -1,0 +1,71 @@
+"""What a process says of itself: whose job it is, and which GPU it holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.observation import Event
+from tests.tenants.node import ALICE, GPU, MALLORY, UUID, Node, job_of, reply, reports
+
+pytestmark = pytest.mark.root
+
+PORT = 28_051
+
+
+def test_a_claimed_job_id_hides_no_stall(node: Node) -> None:
+    """Another user with the same SLURM_JOB_ID and RAS switched off is a job of its own."""
+    rank = node.start_ras(ALICE, "71", PORT)
+    node.answer("71", reply(job_of(rank.pid)))
+    node.read()
+    node.start(MALLORY, SLURM_JOB_ID="71", SLURM_STEP_ID="9", RANK="0", NCCL_RAS_ENABLE="0")
+    node.suspect()
+    node.read()
+    looks = [report.job for _ in range(3) for report in reports(node.read(15))]
+    assert set(looks) == {"71"}
+    (frame,) = node.read().frames
+    assert [(d.id, frame.value("ras_usable", row)) for row, d in enumerate(frame.devices)] == [
+        ("71", 1.0),
+        (f"user{MALLORY}::71.9", 0.0),
+    ]
+
+
+def test_a_dying_process_names_no_gpu_that_it_does_not_hold(node: Node) -> None:
+    """A file whose path reads like a GPU's, and a library that is called NCCL's."""
+    rank = node.start_ras(ALICE, "71", PORT)
+    node.answer("71", reply(job_of(rank.pid)))
+    fake = node.file("mine /dev/nvidia3", b"\0" * 4096, MALLORY)
+    control = node.file("mine /dev/nvidiactl", b"\0" * 4096, MALLORY)
+    library = node.file("mine/libnccl.so.2.30.7", b"\0" * 4096, MALLORY)
+    tenants = [
+        node.start(MALLORY, maps=maps, SLURM_JOB_ID="666", RANK=str(n))
+        for n, maps in enumerate([(fake, control, library)] * 2)
+    ]
+    events = [*node.read().events]
+    node.stop(tenants[0])
+    events += node.read(15).events
+    assert named(events) == {UUID}
+    assert {event.attributes["job"] for event in events if "gpus" in event.attributes} == {"71"}
+
+
+def test_a_gpu_that_only_others_use_is_not_named(node: Node) -> None:
+    """Device files are open to every user: where NVML lists processes of a GPU, they count."""
+    rank = node.start_ras(ALICE, "71", PORT)
+    node.answer("71", reply(job_of(rank.pid)))
+    node.use(UUID, rank)
+    node.start(MALLORY, SLURM_JOB_ID="666", RANK="0")
+    events = node.read().events
+    assert {e.attributes["job"] for e in events if e.attributes.get("gpus") == UUID} == {"71"}
+    assert {e.attributes["job"] for e in events} == {"71", "666"}
+
+
+def test_the_tests_gpu_is_a_device_file(node: Node) -> None:
+    """By its number, as the kernel knows it."""
+    node.start(ALICE, maps=(node.device,))
+    (found,) = node.scan()
+    assert found.uuids == (UUID,)
+    assert GPU == 5
+
+
+def named(events: list[Event]) -> set[str]:
+    """The GPUs that events name."""
+    return {uuid for e in events for uuid in str(e.attributes.get("gpus", "")).split()}
