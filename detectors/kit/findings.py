@@ -221,10 +221,13 @@ class FindingTracker:
             "expected": float(verdict.expected),
         }  # not numpy's: findings are printed and stored
         onset_ns = whole_microseconds(min(onset_ns, at.time_ns))
-        while any(
-            f.onset_ns == onset_ns and f.device == device and f.fault != verdict.fault
-            for f in self._findings.values()
-        ):
+        waiting = (rest.waits for rest in self._rests.values() if rest.waits is not None)
+        others = [
+            f.onset_ns
+            for f in (*self._findings.values(), *waiting)
+            if f.device == device and f.fault != verdict.fault
+        ]
+        while onset_ns in others:
             onset_ns -= MICROSECOND_NS
         return Finding(
             detector=self._detector,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from detectors.kit.findings import FindingTracker, Verdict
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Severity
@@ -49,3 +51,18 @@ def test_a_finding_that_goes_on_as_it_was_has_its_time() -> None:
     assert [one.time_ns for one in tracker.current()] == [1060 * SECOND_NS]
     (ended,) = tracker.ends(GPU, "ecc", Instant(1070 * SECOND_NS, 80 * SECOND_NS))
     assert (ended.id, tracker.current()) == (first.id, [])
+
+
+def test_faults_that_wait_for_the_end_of_their_rest_have_ids_of_their_own() -> None:
+    """One burst of XIDs that is two faults of one GPU, both soon after the last of each."""
+    tracker = FindingTracker("xid")
+    faults = [replace(verdict("ticket"), fault=name) for name in ("xid/application", "xid/gpu")]
+    for fault in faults:
+        list(tracker.holds(GPU, fault, Instant(1000 * SECOND_NS, 10 * SECOND_NS)))
+        list(tracker.ends(GPU, fault.fault, Instant(1010 * SECOND_NS, 20 * SECOND_NS)))
+    for fault in faults:  # the same second is the onset of both
+        again = Instant(1100 * SECOND_NS, 110 * SECOND_NS)
+        assert list(tracker.holds(GPU, fault, again, 1100 * SECOND_NS)) == []
+    told = list(tracker.due(Instant(9000 * SECOND_NS, 8010 * SECOND_NS)))
+    assert [finding.fault for finding in told] == ["xid/application", "xid/gpu"]
+    assert len({finding.id for finding in told}) == 2
