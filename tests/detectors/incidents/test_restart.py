@@ -42,10 +42,10 @@ def play(
 ) -> list[str]:
     """What is told, as text."""
     standing: list[Finding] = []
-    story.nodes("n1", "n2")
     for number, (what, *about) in enumerate(steps):
         if number in restarts:
             story.restart()
+        story.nodes("n1", "n2")  # frames go on coming, also to one that has just started
         _step(story, standing, number, str(what), about)
     return [repr(incident) for incident in story.told]
 
