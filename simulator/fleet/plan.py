@@ -191,6 +191,10 @@ class Plan:
         self._busy += [(node, since_s, until_s) for node in nodes]
         return True
 
+    def hold(self, node: int, since_s: float, until_s: float) -> None:
+        """Keep a node from other faults: what struck it is still open."""
+        self._busy.append((node, since_s, until_s))
+
     def is_free(self, node: int, at_s: float) -> bool:
         """Whether no fault has a node around a time."""
         return not any(

@@ -143,6 +143,9 @@ def _strike(plan: Plan, case: Case, one: Member, lasts: float, suffix: str) -> N
 
 
 def _ends(plan: Plan, place: TopologyNode, members: list[Member], lasts: float) -> None:
-    """Nobody uses the nodes before they are repaired."""
+    """Nobody uses the nodes before they are repaired; what stays until a boot strikes no more."""
+    for member in members:
+        if member.kind.stays:
+            plan.hold(member.row // GPUS, place.onset_s, plan.end_s)
     for node in {member.row // GPUS for member in members}:
         plan.drain(node, place.onset_s, place.onset_s + lasts)
