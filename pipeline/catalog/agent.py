@@ -248,7 +248,7 @@ STORE_LAST_SEAL = Metric(
 KERNEL_LOG_MODE = Metric(
     "tocsin_kernel_log_mode",
     "gauge",
-    "1 for the way in which the kernel log is read: kmsg, journal, file, or none.",
+    "1 for the way in which the kernel log is read: kmsg, journal, file, syslog or none.",
     ("mode",),
 )
 KERNEL_LOG_RECORDS = Metric(
@@ -483,10 +483,7 @@ NCCL_DUMPS = Metric(
 TENANT_CUT = Metric(
     "tocsin_tenant_cut",
     "gauge",
-    (
-        "What is not read of a job because its tenant (user<uid>, or pod<uid>) has more than its "
-        "share, by limit: jobs or processes. At most 32 series; job _other sums the rest."
-    ),
+    "Jobs or processes that are not read because their tenant (user or pod) exceeds its share.",
     ("job", "tenant", "limit"),
 )
 NCCL_STATE = Metric(

@@ -27,7 +27,7 @@ COUNT: Attribute = ("count", "equal lines that this event covers; absent means 1
 # again: stream, seq and last_seq tell which lines an event stands for, so that whoever counts
 # counts each once (pipeline/xid/once.py).
 LOG: tuple[Attribute, ...] = (
-    ("origin", "where it was seen: kmsg, journal, file, pstore or nvml"),
+    ("origin", "where it was seen: kmsg, journal, file, syslog, pstore or nvml"),
     ("stream", "the log that contains it: the boot id, or the identity of a log file"),
     (
         "seq",

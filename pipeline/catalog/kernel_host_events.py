@@ -8,6 +8,7 @@ from pipeline.catalog.event_attributes import (
     FILESYSTEM,
     JOB,
     LOG,
+    PCI,
     PID,
     PROCESS,
     SERVER,
@@ -215,6 +216,14 @@ EVENTS = (
             ("records", "how many"),
             *LOG,
         ),
+    ),
+    EventKind(
+        "kernel_log_untrusted",
+        (
+            "A line about hardware in a file of the syslog daemon, to which programs can write: "
+            "stored and shown, and judged by no detector."
+        ),
+        (("claims", "the kind of event that it would be"), ("code", "XID number"), PCI, *LOG),
     ),
     EventKind(
         "kernel_log_suppressed",

@@ -30,8 +30,6 @@ class FileReader:
     shorter.
     """
 
-    mode = "file"
-
     def __init__(
         self,
         path: Path,
@@ -39,7 +37,9 @@ class FileReader:
         after: Mapping[str, Any] | None = None,
         *,
         saved: bool = False,
+        mode: str = "file",
     ) -> None:
+        self.mode = mode
         self._path = path
         self._time_ns = time_ns
         self._saved = saved

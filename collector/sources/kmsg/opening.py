@@ -11,6 +11,7 @@ from collector.sources.kmsg.device_reader import KMSG_DEVICE, DeviceReader, open
 from collector.sources.kmsg.file_reader import FileReader
 from collector.sources.kmsg.journal_reader import JournalReader, follow_arguments
 from collector.sources.kmsg.reader import Reader, UnavailableError
+from collector.sources.kmsg.untrusted_lines import SYSLOG
 from pipeline.clock import Clock
 
 KMSG = Path("/dev/kmsg")
@@ -110,4 +111,6 @@ class Opening:
         return JournalReader(follow_arguments(self._journalctl, place), self._boot_id, place)
 
     def _syslog(self, file: Path) -> Way:
-        return lambda places: FileReader(file, self._clock.time_ns, places.get("file"))
+        return lambda places: FileReader(
+            file, self._clock.time_ns, places.get(SYSLOG, places.get("file")), mode=SYSLOG
+        )

@@ -25,6 +25,7 @@ from collector.sources.kmsg.previous_records import PSTORE, PreviousRecords
 from collector.sources.kmsg.reader import Loss, Reader, UnavailableError
 from collector.sources.kmsg.records import KERNEL, Record
 from collector.sources.kmsg.to_events import Log, tell, tell_losses
+from collector.sources.kmsg.untrusted_lines import SYSLOG, doubted
 from pipeline.catalog import agent
 from pipeline.clock import Clock, Instant, instant
 from pipeline.frame import Device
@@ -40,7 +41,8 @@ MAX_SHOWN = 120  # characters of a line in a message
 BUDGET_NS = 250_000_000
 MAX_RECORDS = 200_000  # of one read, whatever the clock says
 # how long a record may take to its reader
-SLACK_NS = {"kmsg": 0, "journal": 5_000_000_000, "file": 5_000_000_000}
+SLACK_NS = {"kmsg": 0, "journal": 5_000_000_000, "file": 5_000_000_000, SYSLOG: 5_000_000_000}
+FILES = ("file", SYSLOG)
 
 
 class KernelLogSource:
@@ -160,6 +162,11 @@ class KernelLogSource:
         self._drained_ns = 0
         self._kernel_time = KernelTime()
         self._metrics.replace(agent.KERNEL_LOG_MODE, {(reader.mode,): 1.0})
+        if reader.mode == SYSLOG:
+            log.warning(
+                "the kernel log is read from a file of the syslog daemon, which programs can write "
+                "to: its lines about hardware raise no finding; give the agent /dev/kmsg"
+            )
         return reader
 
     def _give_up_reader(self) -> None:
@@ -297,14 +304,15 @@ class KernelLogSource:
             if first.mono_ns
             else first.time_ns < self._began.time_ns
         )
-        return tell(run, device, log, first, last, before_start=self._first_look and early)
+        event = tell(run, device, log, first, last, before_start=self._first_look and early)
+        return doubted(event) if log.origin == SYSLOG else event
 
     def _when(self, record: Record, mode: str, now: Instant) -> Instant:
         """The time of a record on our clocks; now where it has none.
 
         A saved log's newest line was printed when it was written.
         """
-        if record.time_ns and (record.usec < 0 or mode == "file"):
+        if record.time_ns and (record.usec < 0 or mode in FILES):
             return Instant(record.time_ns, 0)
         if record.usec < 0:
             return now

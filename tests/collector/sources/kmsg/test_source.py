@@ -423,7 +423,9 @@ def test_syslog_file_stands_in_when_there_is_no_journal(node: Node, tmp_path: Pa
         pstore=(),
     )
     found = [event for _ in range(3) for event in events(source)]
-    assert told(found, "xid", "code", "origin") == [(79, "file")]
+    assert told(found, "kernel_log_untrusted", "claims", "code", "origin") == [
+        ("xid", 79, "syslog")
+    ]
     source.close()
 
 
@@ -441,7 +443,7 @@ def test_journal_that_gives_nothing_makes_way(node: Node, tmp_path: Path) -> Non
 
     def told_by_now() -> list[tuple[object, ...]]:
         try:
-            return told(events(source), "xid", "code")
+            return told(events(source), "kernel_log_untrusted", "code")
         except UnavailableError:
             return []
 
