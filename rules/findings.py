@@ -205,7 +205,9 @@ CLASSES = (
         page="page",
         what="PCIe or NVLink fault",
         fact="PCIe or NVLink fault",
-        numbers="",
+        numbers=templates.of_gpu(
+            "tocsin_gpu_pcie_link_width", "PCIe lanes now: #.", ',link="current"'
+        ),
         inspect="Reseat the GPU or adapter, its riser or the NVLink bridge",
         means=(
             "Lanes or links are missing, or the link retransmits more than its specification "
@@ -329,7 +331,7 @@ def _named(selector: str, level: str) -> str:
     """The incidents, their action as ``proposed``, the GPU under the label of the raw rules."""
     series = f'tocsin_incident_active{{{selector}, severity="{level}"}}'
     proposed = f'label_replace({series}, "proposed", "$1", "action", "(.*)")'
-    return f'label_replace({proposed}, "gpu_uuid", "$1", "root_device", "(GPU-.+)")'
+    return f'label_replace({proposed}, "gpu_uuid", "$1", "root_device", "(GPU-[^/]+).*")'
 
 
 def _alert(fault: FaultClass, severity: Severity) -> Alert:

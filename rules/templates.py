@@ -29,6 +29,13 @@ def _query(selector: str, *labels: str) -> str:
     return f'printf "{quoted}" {" ".join(f"$labels.{label}" for label in labels)} | query'
 
 
+def _of_nvlink() -> str:
+    """The GPU of an NVLink, whose name is the GPU's and the number of the link."""
+    query = "last_over_time(tocsin_gpu_info{instance=%q,uuid=%q}[5m])".replace('"', '\\"')
+    gpu = '(reReplaceAll "/.*" "" $labels.root_device)'
+    return f'and (eq $labels.root_kind "nvlink") (printf "{query}" $labels.instance {gpu} | query)'
+
+
 def _label(name: str) -> str:
     return f'{{{{ . | first | label "{name}" }}}}'
 
@@ -54,6 +61,7 @@ KIND = (
 )
 
 # GPU 2 on node1 (GPU-8a.., serial 1656.., rack R3); Port mlx5_3/1 on node1 (GUID 0xa1);
+# NVLink 4 of GPU 2 on node1 (GPU-8a../4, serial 1656..);
 # Job 4711 on node1.
 DEVICE = (
     f"{{{{ with {_query('tocsin_gpu_info{instance=%q,uuid=%q}', 'instance', 'root_device')} }}}}"
@@ -62,10 +70,13 @@ DEVICE = (
     "{{ else }}{{ with "
     f"{_query('tocsin_ib_port_info{instance=%q,port_guid=%q}', 'instance', 'root_device')} }}}}"
     f"Port {_label('device')}/{_label('port')} on {NODE} (GUID {{{{ $labels.root_device }}}}{RACK})"
+    f"{{{{ else }}}}{{{{ with {_of_nvlink()} }}}}"
+    f'NVLink {{{{ reReplaceAll ".*/" "" $labels.root_device }}}} of GPU {_label("gpu")} on {NODE} '
+    f"({{{{ $labels.root_device }}}}, serial {_label('serial')}{RACK})"
     "{{ else }}"
     f"{KIND} "
     f'{{{{ $labels.root_device }}}}{{{{ if ne $labels.root_kind "node" }}}} on {NODE}{{{{ end }}}}'
-    f"{RACK}{{{{ end }}}}{{{{ end }}}}"
+    f"{RACK}{{{{ end }}}}{{{{ end }}}}{{{{ end }}}}"
 )
 
 
