@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import pytest
 
+from collector.sources.nccl import children
 from tests.collector.sources.nccl.inspector.lines import line
 from tests.collector.sources.nccl.recordings import DUMPS
-from tests.tenants.node import ALICE, BOB, Node, reports
+from tests.tenants.fuse import DeadFileSystem
+from tests.tenants.node import ALICE, BOB, MALLORY, Node, reports
 
 pytestmark = pytest.mark.root
 
@@ -69,3 +72,35 @@ def test_two_jobs_with_inspector_logs_of_the_same_name_are_followed_apart(node: 
         "71": (("line", 2),),
         "72": (("line", 2),),
     }
+
+
+def test_a_dump_on_a_dead_file_system_delays_no_other_job(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked for in a child that ends, once in an hour, and reported as refused."""
+    monkeypatch.setattr(children, "REMOTE_S", 3.0)
+    folder = node.folder / "dead"
+    folder.mkdir(mode=0o755)
+    try:
+        dead = DeadFileSystem(folder, MALLORY)
+    except OSError as error:
+        pytest.skip(f"no FUSE: {error}")
+    try:
+        node.start(
+            MALLORY,
+            SLURM_JOB_ID="666",
+            RANK="0",
+            TORCH_FR_DUMP_TEMP_FILE=f"{folder}/dump_",
+            TORCH_NCCL_DEBUG_INFO_PIPE_FILE=f"{folder}/pipe_",
+        )
+        node.start(ALICE, SLURM_JOB_ID="71", RANK="0")
+        node.suspect()
+        began, refused = time.monotonic(), 0
+        for _ in range(12):
+            reading = node.read()
+            assert {device.id for device in reading.frames[0].devices} == {"71", "666"}
+            refused += len([u for u in reading.unread if u.field == "flight_recorder"])
+        assert refused == 1
+        assert time.monotonic() - began < 60
+    finally:
+        dead.close()

@@ -2,12 +2,14 @@
 events that it comes to.
 
 A request: ``root`` and ``path`` (a file, or with ``http`` the socket of PyTorch's worker server),
-``owner``, ``rank``, ``job``, ``host``, ``pid``, ``time_ns``.
+``owner``, ``rank``, ``job``, ``host``, ``pid``, ``time_ns``; with ``between_ns`` the file is read
+only if it was last written between these times.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +20,7 @@ from collector.sources.nccl.children import confine
 from collector.sources.nccl.flight_recorder.dump import MAX_BYTES, parse_dump
 from collector.sources.nccl.flight_recorder.http import fetch
 from collector.sources.nccl.sanitize import FormatError, printable
-from collector.sources.untrusted import read_regular
+from collector.sources.untrusted import open_regular, read_regular
 from pipeline.frame import Device
 from pipeline.nccl.wire import events_of
 
@@ -35,8 +37,25 @@ def main(arguments: Sequence[str]) -> None:
         sys.stdout.flush()
 
 
+def _changed_ns(path: str, root: Path, owner: int) -> int:
+    """When a file was last written, unix time; 0 where there is none, or it is a trap."""
+    try:
+        fd = open_regular(path, root=root, owner=owner)
+    except OSError:
+        return 0
+    try:
+        return os.fstat(fd).st_mtime_ns
+    finally:
+        os.close(fd)
+
+
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     root, path, owner = Path(request["root"]), request["path"], request["owner"]
+    if between := request.get("between_ns"):
+        changed_ns = _changed_ns(path, root, owner)
+        if not between[0] < changed_ns <= between[1]:
+            return {"events": []}
+        request = {**request, "time_ns": changed_ns}
     data = (
         fetch(path, root, owner)
         if request["http"]

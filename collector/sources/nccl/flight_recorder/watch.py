@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from collector.sources.nccl.discovery.mounts import is_local
 from collector.sources.nccl.discovery.scan import Found
 from collector.sources.untrusted import open_fifo, open_regular
 from pipeline.clock import SECOND_NS
@@ -24,6 +25,8 @@ SETTLED_NS = 2 * SECOND_NS  # a file that changed a moment ago is still being wr
 ASK_AGAIN_S = 120.0
 READ_AGAIN_S = 30.0  # a job that writes its dump again all the time costs a child every half minute
 MAX_AT_ONCE = 16  # dumps that one child reads
+# between two looks at a dump on a network file system, on suspicion; and after one without answer
+REMOTE_AGAIN_S, DEAD_AGAIN_S = 120.0, 3600.0
 
 Read = Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]]
 
@@ -36,6 +39,7 @@ class _Rank:
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     asked_s: float = float("-inf")
     read_s: float = float("-inf")
+    remote_s: float = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class DumpWatch:
     def __init__(self, host: str, proc: Path, read: Read) -> None:
         self._host, self._proc, self._read = host, proc, read
         self._ranks: dict[tuple[int, float], _Rank] = {}
+        self._dead_s = float("-inf")  # when a file system of the job gave no answer
 
     def look(
         self, processes: Sequence[Found], *, suspected: bool, now_s: float, time_ns: int
@@ -63,6 +68,7 @@ class DumpWatch:
         keys = {(p.pid, p.started_s): p for p in processes if p.rank >= 0}
         self._ranks = {key: self._ranks.get(key) or _Rank() for key in keys}
         wanted: list[tuple[Found, dict[str, Any]]] = []
+        remote: list[tuple[Found, dict[str, Any]]] = []
         for key, process in keys.items():
             rank = self._ranks[key]
             born_ns = time_ns - int((now_s - process.started_s) * SECOND_NS)
@@ -72,12 +78,20 @@ class DumpWatch:
                 ]
                 rank.read_s = now_s if found else rank.read_s
                 wanted += found
+            if suspected and now_s - max(rank.remote_s + REMOTE_AGAIN_S, self._dead_s) >= 0:
+                rank.remote_s = now_s
+                remote += self._remote(process, born_ns, time_ns)
             if suspected and now_s - rank.asked_s >= ASK_AGAIN_S:
                 rank.asked_s = now_s
                 self._ring(process)
                 if path := process.environment.get("TORCH_WORKER_SERVER_SOCKET"):
                     wanted.append((process, self._request(process, path, time_ns, http=True)))
-        return self._have_read(wanted[:MAX_AT_ONCE])
+        near = self._have_read(wanted[:MAX_AT_ONCE])
+        far = self._have_read(remote[:MAX_AT_ONCE])
+        if len(far) < len(remote[:MAX_AT_ONCE]):
+            self._dead_s = now_s + DEAD_AGAIN_S
+            far.append(Dumped(remote[len(far)][0], (), "its file system does not answer"))
+        return [*near, *(dump for dump in far if dump.events or dump.refused)]
 
     def _have_read(self, wanted: list[tuple[Found, dict[str, Any]]]) -> list[Dumped]:
         if not wanted:
@@ -96,6 +110,8 @@ class DumpWatch:
         self, process: Found, rank: _Rank, born_ns: int, time_ns: int
     ) -> Iterator[dict[str, Any]]:
         for path in dump_paths(process):
+            if not self._is_local(process, path):
+                continue
             try:
                 fd = open_regular(path, root=self._root(process), owner=process.user)
             except OSError:
@@ -107,6 +123,18 @@ class DumpWatch:
             if mark != rank.seen.get(path) and fresh and status.st_size:
                 rank.seen[path] = mark
                 yield self._request(process, path, status.st_mtime_ns, http=False)
+
+    def _remote(
+        self, process: Found, born_ns: int, time_ns: int
+    ) -> Iterator[tuple[Found, dict[str, Any]]]:
+        """Requests for dumps on file systems that may not answer: the child looks for them too."""
+        for path in dump_paths(process):
+            if not self._is_local(process, path):
+                request = self._request(process, path, time_ns, http=False)
+                yield process, {**request, "between_ns": [born_ns, time_ns - SETTLED_NS]}
+
+    def _is_local(self, process: Found, path: str) -> bool:
+        return is_local(self._proc / str(process.pid), path)
 
     def _request(self, process: Found, path: str, time_ns: int, *, http: bool) -> dict[str, Any]:
         place = {
@@ -129,7 +157,7 @@ class DumpWatch:
         do, and the job goes on.
         """
         prefix = process.environment.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
-        if not prefix:
+        if not prefix or not self._is_local(process, prefix):
             return
         try:
             fd = open_fifo(
