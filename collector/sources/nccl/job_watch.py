@@ -5,6 +5,7 @@ One of each job, so that no job's files replace what is remembered of another's.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -39,6 +40,10 @@ class JobWatch:
         self.reported_s = now_s
         return tuple(self.completed.values())
 
+    def share(self, logs: int) -> None:
+        """Its logs are some of so many of equal shares."""
+        self.inspector.share(logs)
+
     def close(self) -> None:
         """Let go of all files. Safe to call twice."""
         self.inspector.close()
@@ -46,3 +51,11 @@ class JobWatch:
 
 def _key(process: Found) -> tuple[int, float]:
     return process.pid, process.started_s
+
+
+def shares_of(jobs: Iterable[Job]) -> dict[str, int]:
+    """By tenant, of how many equal shares each of its Inspector logs has one: tenants share alike,
+    and so do the processes of each.
+    """
+    logs = Counter(job.owner.tenant for job in jobs for _ in job.present)
+    return {tenant: count * len(logs) for tenant, count in logs.items()}

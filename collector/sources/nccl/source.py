@@ -17,7 +17,7 @@ from collector.sources.nccl.discovery.library import Versions, version_of
 from collector.sources.nccl.discovery.scan import Found, Scanner
 from collector.sources.nccl.flight_recorder.watch import DumpWatch, Read
 from collector.sources.nccl.inspector.watch import InspectorWatch
-from collector.sources.nccl.job_watch import JobWatch
+from collector.sources.nccl.job_watch import JobWatch, shares_of
 from collector.sources.nccl.jobs import Job, Jobs
 from collector.sources.nccl.progress import Values, of_inspector, of_ras
 from collector.sources.nccl.ras.client import Address, ask_any
@@ -79,6 +79,7 @@ class NcclSource:
         self._proc, self._read = proc, read
         self._watches: dict[str, JobWatch] = {}  # by job
         self._scanned_s = float("-inf")
+        self._logs: dict[str, int] = {}
         # By limit: how many of each job and tenant were cut.
         self._cut: dict[str, Counter[tuple[str, str]]] = {}
 
@@ -100,6 +101,7 @@ class NcclSource:
         shown, cut = fair(list(self._jobs.now.values()), lambda job: job.owner.tenant, MAX_JOBS)
         self._cut["jobs"] = Counter((job.owner.name, job.owner.tenant) for job in cut)
         self._metrics.replace(agent.TENANT_CUT, cut_series(self._cut))
+        self._logs = shares_of(shown)
         # Last those whose RAS failed: others may bring their answer, and need not wait for them.
         for job in sorted(shown, key=lambda job: self._ras.failures(job.name)):
             since_s = job.bereft_s(now_s) if since_ns is None else since_ns / SECOND_NS
@@ -157,6 +159,7 @@ class NcclSource:
         if watch is None:
             dumps = DumpWatch(self._host, self._proc, self._read)
             watch = self._watches[job.name] = JobWatch(job.owner, dumps, InspectorWatch(self._proc))
+        watch.share(self._logs.get(job.owner.tenant, 1))
         values, reports = self._job(job, watch, since_s, now, unread)
         events = [event for report in reports for event in events_of(report, self._node, *now)]
         events += self._dumped(job, watch, now, unread, suspected=since_s is not None)

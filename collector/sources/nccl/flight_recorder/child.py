@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from collector.sources.nccl.children import confine
-from collector.sources.nccl.flight_recorder.dump import MAX_BYTES, parse_dump
+from collector.sources.nccl.flight_recorder.dump import parse_dump
 from collector.sources.nccl.flight_recorder.http import fetch
 from collector.sources.nccl.sanitize import FormatError, printable
 from collector.sources.untrusted import open_regular, read_regular
 from pipeline.frame import Device
 from pipeline.nccl.wire import events_of
+
+MAX_BYTES = 64 << 20  # of a live dump; one of 2,000 entries has 5
 
 
 def main(arguments: Sequence[str]) -> None:

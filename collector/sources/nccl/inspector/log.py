@@ -27,22 +27,31 @@ class _Seat:
     size: int
     host: str
     pid: int
-    timings: deque[Timing] = field(default_factory=lambda: deque(maxlen=KEPT_TIMINGS))
+    timings: deque[Timing]
     completed: dict[str, int] = field(default_factory=dict)
     # of each operation: number and time of the first seen
     since: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 class InspectorLog:
-    """Takes lines as they come. Memory is bounded by ``MAX_RANKS`` and the timings kept of each.
+    """Takes lines as they come. Memory is bounded by ``ranks``, and ``operations`` and ``timings``
+    of each.
 
     Of each operation about ``per_second`` timings are kept: those whose number is a multiple of a
     power of two, so that of all ranks the same operations are kept, though their logs are written
     at different moments.
     """
 
-    def __init__(self, per_second: float = math.inf) -> None:
+    def __init__(
+        self,
+        per_second: float = math.inf,
+        *,
+        ranks: int = MAX_RANKS,
+        operations: int = MAX_OPERATIONS,
+        timings: int = KEPT_TIMINGS,
+    ) -> None:
         self._per_second = per_second
+        self.max_ranks, self._operations, self._kept = ranks, operations, timings
         self.lines = 0
         self.latest_ns = 0
         self.unread = Unread()
@@ -65,7 +74,9 @@ class InspectorLog:
         for (identity, rank), seat in self._seats.items():
             members.setdefault((identity, seat.size), []).append(_member(rank, seat, timings))
         crowd = (
-            (Discard("lines", f"of more than {MAX_RANKS} ranks", self.crowd),) if self.crowd else ()
+            (Discard("lines", f"of more than {self.max_ranks} ranks", self.crowd),)
+            if self.crowd
+            else ()
         )
         hosts = {(seat.host, seat.pid) for seat in self._seats.values()}
         host, pid = hosts.pop() if len(hosts) == 1 else ("", -1)
@@ -85,17 +96,19 @@ class InspectorLog:
 
     def _take(self, found: Completed) -> None:
         key = (found.communicator, found.rank)
-        if key not in self._seats and len(self._seats) >= MAX_RANKS:
+        if key not in self._seats and len(self._seats) >= self.max_ranks:
             self.crowd += 1
             return
         self.lines += 1
         self.latest_ns = max(self.latest_ns, found.time_ns)
-        seat = self._seats.setdefault(key, _Seat(found.size, found.host, found.pid))
-        if seat.pid != found.pid:  # another life of the job under the same hash
-            seat = self._seats[key] = _Seat(found.size, found.host, found.pid)
+        seat = self._seats.get(key)
+        if seat is None or seat.pid != found.pid:  # another life of the job under the same hash
+            seat = self._seats[key] = _Seat(
+                found.size, found.host, found.pid, deque(maxlen=self._kept)
+            )
         timing = found.timing
         if timing is None or (
-            timing.operation not in seat.completed and len(seat.completed) >= MAX_OPERATIONS
+            timing.operation not in seat.completed and len(seat.completed) >= self._operations
         ):
             return
         if (

@@ -18,7 +18,10 @@ from collector.sources.untrusted import names_in, read_regular
 from pipeline.nccl.report import Report
 
 # of one log at one look: 400 lines a second for five seconds and ten times as much
-READ_BYTES = 1 << 20
+READ_BYTES, MIN_READ_BYTES = 1 << 20, 1 << 14
+# of all logs of the node, shared by its tenants: 9 kB a rank, 30 ms a MiB
+NODE_RANKS, NODE_BYTES = 3072, 16 << 20
+RANKS, OPERATIONS = 64, 8  # of one log: a process has a rank in each of its communicators
 TIMINGS = 32  # reported per rank, of the last minute: stragglers show in a dozen
 PER_SECOND = 0.5  # kept of each operation
 LOOK_AGAIN_S = 60.0  # for a log that is not there
@@ -32,7 +35,7 @@ class _Followed:
         self.due_s = 0.0
         self.folder = ""
         self.tail: Tail | None = None
-        self.log = InspectorLog(PER_SECOND)
+        self.log = InspectorLog(PER_SECOND, ranks=RANKS, operations=OPERATIONS, timings=TIMINGS)
 
 
 class InspectorWatch:
@@ -42,7 +45,13 @@ class InspectorWatch:
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
+        self._ranks, self._bytes = RANKS, READ_BYTES
         self._followed: dict[tuple[int, float], _Followed] = {}
+
+    def share(self, logs: int) -> None:
+        """Its part of what the node may use: one of so many logs of equal shares."""
+        self._ranks = min(max(NODE_RANKS // logs, 1), RANKS)
+        self._bytes = min(max(NODE_BYTES // logs, MIN_READ_BYTES), READ_BYTES)
 
     def look(self, processes: Sequence[Found], now_s: float) -> list[tuple[Found, Report]]:
         """A report of each process whose log has grown."""
@@ -121,11 +130,11 @@ class InspectorWatch:
     def _read(self, followed: _Followed) -> bool:
         assert followed.tail is not None  # noqa: S101 - the caller looked
         try:
-            lines = followed.tail.read(READ_BYTES)
+            lines = followed.tail.read(self._bytes)
         except OSError:
             self._drop(followed)
             return False
-        before = followed.log.lines
+        before, followed.log.max_ranks = followed.log.lines, self._ranks
         followed.log.feed(lines)
         return followed.log.lines > before
 

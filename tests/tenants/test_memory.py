@@ -1,0 +1,95 @@
+"""Memory that tenants can make the agent use."""
+
+from __future__ import annotations
+
+import resource
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from collector.sources.nccl import children
+from collector.sources.nccl.children import read_dumps
+from collector.sources.nccl.inspector.watch import NODE_RANKS, RANKS
+from tests.collector.sources.nccl.inspector.lines import line
+from tests.tenants.node import ALICE, MALLORY, Node, reports
+
+pytestmark = pytest.mark.root
+
+PROCESSES = 48
+AGENT_BYTES = 64 << 20
+UNIT = Path(__file__).parents[2] / "deploy/systemd/tocsin.service"
+
+
+def test_large_inspector_logs_of_many_processes_are_bounded(node: Node) -> None:
+    """48 processes with hundreds of communicators each; the neighbour's is read as before."""
+    logs = {}
+    for number in range(PROCESSES + 1):
+        user, job = (MALLORY, "666") if number else (ALICE, "71")
+        folder = node.folder / f"inspector{number}"
+        tenant = node.start(
+            user,
+            SLURM_JOB_ID=job,
+            RANK=str(number),
+            NCCL_INSPECTOR_ENABLE="1",
+            NCCL_INSPECTOR_DUMP_DIR=str(folder),
+        )
+        logs[number] = (f"{folder.name}/n1-pid{tenant.pid}.log", user)
+    many = b"".join(
+        line(step * 1000, head=f"0x{comm + 1:x}") + b"\n"
+        for comm in range(400)
+        for step in range(4)
+    )
+    for number, (name, user) in logs.items():
+        node.file(name, many if number else line(4) + b"\n", user)
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    found = [report for _ in range(12) for report in reports(node.read(61))]
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < AGENT_BYTES // 2
+    assert "71" in {report.job for report in found}
+    sizes = [len(report.communicators) for report in found if report.job == "666"]
+    assert 0 < max(sizes) <= min(RANKS, NODE_RANKS // (2 * PROCESSES))
+
+
+def test_a_large_dump_is_refused_unread(tmp_path: Path) -> None:
+    """250 MiB of them; the child that looks is never larger than the unit allows."""
+    with (tmp_path / "dump").open("wb") as file:
+        file.write(b"\x80\x02")
+        file.truncate(250 << 20)
+    request = {
+        "root": str(tmp_path),
+        "path": "/dump",
+        "owner": None,
+        "http": False,
+        "rank": 0,
+        "job": "666",
+        "host": "n1",
+        "pid": 5,
+        "time_ns": 10**18,
+    }
+    with (tmp_path / "wide").open("wb") as file:  # as many numbers as a pickle may have opcodes
+        file.write(b"\x80\x02")
+        for _ in range(79):
+            file.write(b"Jabcd" * 100_000)
+    answers = read_dumps([request, {**request, "path": "/wide"}])
+    assert ["refused" in answer for answer in answers] == [True, True]
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    assert largest < children.MEMORY_BYTES + AGENT_BYTES
+    assert (tmp_path / "dump").stat().st_size == 250 << 20
+
+
+def test_the_units_limits_hold_agent_and_children() -> None:
+    """The largest child, the agent, the driver's child and sealing are below MemoryHigh; a killed
+    child does not stop the agent.
+    """
+    unit = dict(
+        row.split("=", 1)
+        for row in UNIT.read_text(encoding="utf-8").splitlines()
+        if row.startswith(("Memory", "OOMPolicy"))
+    )
+    agent, driver, sealing = 64, 20, 160  # MiB: docs/operating.md
+    needed = children.MEMORY_BYTES // (1 << 20) + agent + driver + sealing
+    assert needed < int(unit["MemoryHigh"].removesuffix("M")) < int(unit["MemoryMax"][:-1])
+    assert unit["OOMPolicy"] == "continue"
