@@ -92,6 +92,8 @@ def test_a_dump_on_a_dead_file_system_delays_no_other_job(
             RANK="0",
             TORCH_FR_DUMP_TEMP_FILE=f"{folder}/dump_",
             TORCH_NCCL_DEBUG_INFO_PIPE_FILE=f"{folder}/pipe_",
+            NCCL_INSPECTOR_ENABLE="1",
+            NCCL_INSPECTOR_DUMP_DIR=str(folder),
         )
         node.start(ALICE, SLURM_JOB_ID="71", RANK="0")
         node.suspect()

@@ -42,6 +42,15 @@ def is_local(process: Path, path: str) -> bool:
     return type_of(text, path) in LOCAL
 
 
+def is_served_by_a_process(process: Path, path: str) -> bool:
+    """Whether a path is on a file system that any user may serve (FUSE), and never answer."""
+    try:
+        text = procfs.read(process / "mountinfo").decode(errors="surrogateescape")
+    except OSError:
+        return False
+    return type_of(text, path).startswith("fuse")
+
+
 def type_of(mountinfo: str, path: str) -> str:
     r"""The type of the mount that a path is on: of equal mount points the last; "" for none.
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from collector.sources.nccl.discovery.mounts import is_served_by_a_process
 from collector.sources.nccl.discovery.scan import Found
 from collector.sources.nccl.inspector.log import InspectorLog
 from collector.sources.nccl.inspector.prometheus import MAX_BYTES, parse_samples
@@ -110,6 +111,8 @@ class InspectorWatch:
         end = f"-pid{process.inner_pid}.log"
         with contextlib.suppress(OSError):
             folder = self._folder(process)
+            if is_served_by_a_process(self._proc / str(process.pid), folder):
+                return
             names = [
                 name for name in names_in(folder, root=self._root(process)) if name.endswith(end)
             ]
