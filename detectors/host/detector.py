@@ -182,7 +182,7 @@ class Host(Stateful):
         words = f"Node {node.id} was restarted after a crash: {CRASHES[event.kind]}."
         text = str(event.attributes.get("text", ""))
         verdict = Verdict(CRASHED, "ticket", "RUN_FIELDDIAG", words, (text,))
-        yield from self._standing.holds(node, verdict, at, event.time_ns)
+        yield from self._standing.holds(node, verdict, at, event.time_ns, recurred=True)
 
     def _booted(self, host: str, since_ns: int, at: Instant) -> Iterator[Finding]:
         """What was reported before the boot is over; what comes after it may be there already."""

@@ -227,6 +227,18 @@ def test_a_boot_that_ended_in_a_crash_is_reported_after_the_next(kind: str) -> N
     assert finding.evidence == ("the last line",)
 
 
+def test_a_second_crash_within_the_hour_is_reported_as_such() -> None:
+    """The boot after it ended the ticket of the first."""
+    kernel = Kernel()
+    for boot in ("boot-2", "boot-3"):
+        kernel.boot = boot
+        kernel.wait(60)
+        assert kernel.faults == {}
+        kernel.reports("kernel_panic", previous_boot=True, reason="x")
+        assert kernel.faults == {"host/crashed": "ticket"}
+        kernel.wait(600)
+
+
 def test_a_crash_is_reported_however_long_the_node_was_off() -> None:
     """Somebody came after two days; a week after the boot its ticket ends."""
     kernel = Kernel()
