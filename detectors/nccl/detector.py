@@ -50,6 +50,7 @@ ACTIONS: dict[Cause, Action] = {
 }
 NOTHING: tuple[Cause, ...] = ("no_evidence",)
 UNNAMED = "unnamed"
+DAY_NS = 86_400 * SECOND_NS
 
 
 class _Hardware:
@@ -307,7 +308,9 @@ class Nccl(Stateful):
             "another verdict replaced it",
         )
         for device in dict.fromkeys(devices):
-            yield from self._standing.holds(in_job(device, name), finding, at, verdict.began_ns)
+            yield from self._standing.holds(
+                in_job(device, name), finding, at, _began(verdict.began_ns, at.time_ns)
+            )
             row = [device.host, device.kind, device.id, fault]
             if row not in job.reported:
                 job.reported.append(row)
@@ -329,6 +332,15 @@ class Nccl(Stateful):
 def _note(job: JobBook, at: Instant) -> None:
     """Something new: it is judged when the others had time to report as well."""
     job.due_ns = job.due_ns or at.mono_ns + DEBOUNCE_NS
+
+
+def _began(began_ns: int, now_ns: int) -> int:
+    """When a stall began by the word of the job: 0, which is now, in the future or beyond a day.
+
+    >>> _began(5, 7), _began(9, 7), _began(5, 7 + DAY_NS)
+    (5, 0, 0)
+    """
+    return began_ns if 0 <= now_ns - began_ns <= DAY_NS else 0
 
 
 def _name(job: str) -> str:
