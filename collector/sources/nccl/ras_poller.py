@@ -36,7 +36,8 @@ from pipeline.nccl.report import Report
 from pipeline.selfmetrics import SelfMetrics
 
 LISTENERS_S = 60.0  # between two looks for sockets of a job that is not suspected
-MAX_TRIES = 8  # to reach the right one of several jobs that share a port
+# to reach the right one of several jobs that share a port: one more for each, up to a bound
+MAX_TRIES, MAX_TRIES_CROWD = 8, 32
 MAX_DOUBLINGS = 4  # of the time between two polls of a job whose RAS fails: 4 minutes
 # servers that are waited for in one poll, 12 s each: a stopped process accepts, and its neighbours
 # answer
@@ -201,7 +202,7 @@ class RasPoller:
             return report
         first = servers[0]
         end = time.monotonic() + READ_S
-        for _ in range(MAX_TRIES):
+        for _ in range(min(MAX_TRIES + len(job.rivals), MAX_TRIES_CROWD)):
             report = parse_json(
                 self._ask([server.address for server in servers[:MAX_SILENT]]),
                 f"{first.address.host}:{first.address.port}",
