@@ -232,12 +232,12 @@ class JobTracker:
         for host, gpu, job, *scheduler in from_text_array(state["holders"]):
             (by_scheduler if scheduler else by_process).give(MigSlot(str(host), str(gpu)), str(job))
         hosts = {str(host) for host in from_text_array(state["hosts"])}
-        kept = from_text_array(state["left"]) if "left" in state else []  # absent before 2026-11-23
+        kept = from_text_array(state["left"])
         left = {
             MigSlot(str(host), str(gpu)): (str(job), int(at_ns)) for host, gpu, job, at_ns in kept
         }
 
-        reach = dict(from_text_array(state["reach"])) if "reach" in state else {}
+        reach = dict(from_text_array(state["reach"]))
 
         def commit() -> None:
             self._reach = {str(job): int(hosts) for job, hosts in reach.items()}

@@ -131,7 +131,7 @@ def test_every_fault_has_words() -> None:
 @pytest.mark.slow
 def test_a_description_begins_with_the_device_or_node() -> None:
     """Its first sentence is the title of a message: whoever reads no further knows what failed."""
-    named = re.compile(r"(GPU|Port|Rank|Job|Node) \S+( on \S+)?|n1(:9400)?\b")
+    named = re.compile(r"(GPU|Port|NVLink|Rank|Job|Node) \S+( on \S+)?|n1(:9400)?\b")
     texts = {
         each["exp_annotations"]["description"]
         for alert in ALERTS
