@@ -81,7 +81,7 @@ class Power(Blockwise):
     """
 
     name = "power"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         names = ("watts", "used", *CAUSES)

@@ -65,7 +65,7 @@ class PowerCap(Blockwise):
     """
 
     name = "power_cap"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         columns = Columns(

@@ -89,7 +89,7 @@ class Straggler(Blockwise):
     """
 
     name = "straggler"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         # history: a bit per block of the last 60, the newest is bit 0: below the critical limit

@@ -57,6 +57,7 @@ class Waste(Stateful):
     """
 
     name = "waste"
+    version = 2
 
     def __init__(self) -> None:
         self._columns = Columns(

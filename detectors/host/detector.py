@@ -5,8 +5,9 @@ devices that it gave up, and processes that it killed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from detectors.host.rules import CRASHES, DAY_S, REPORTER, RULES, Rule
+from detectors.host.rules import CRASHES, DAY_S, EVERY, REPORTER, RULES, UNKNOWN, Rule
 from detectors.host.things import Thing, Things
 from detectors.kit.boots import Boots
 from detectors.kit.elapsed import Elapsed
@@ -14,6 +15,7 @@ from detectors.kit.findings import RANK, FindingTracker, Verdict
 from detectors.kit.jobs import JobTracker
 from detectors.kit.page import Default, Page, Shown
 from detectors.kit.stateful import Stateful
+from pipeline.catalog import EVENTS
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device
@@ -89,6 +91,14 @@ class Host(Stateful):
             return
         if age_ns > OLD_S * SECOND_NS:
             return
+        if event.kind not in EVENTS:
+            event = replace(
+                event,
+                device=Device(event.device.host, "node", event.device.host),
+                attributes={**event.attributes, UNKNOWN.thing: event.kind},
+            )
+            yield from self._holds(self._counted(event, EVERY.index(UNKNOWN), at), at)
+            return
         done: set[str] = set()
         for number, rule in enumerate(RULES):
             if rule.kind == event.kind and rule.fault not in done and self._fits(rule, event):
@@ -111,7 +121,7 @@ class Host(Stateful):
         return bool(job) and job in {name.partition(".")[0] for name in self._jobs.of_host(host)}
 
     def _counted(self, event: Event, number: int, at: Instant) -> Thing:
-        rule = RULES[number]
+        rule = EVERY[number]
         facts = event.attributes
         name = _name(rule, event)
         errors = max(1, int(facts.get(rule.counted, 1) or 1)) if rule.counted else 1
@@ -123,7 +133,7 @@ class Host(Stateful):
         return self._things.add(thing, errors * repeated)
 
     def _holds(self, thing: Thing, at: Instant) -> Iterator[Finding]:
-        rule, device = RULES[thing.rule], thing.device
+        rule, device = EVERY[thing.rule], thing.device
         job = self._jobs.of(device.host, device.id) or self._jobs.on(device.host)
         severity: Severity = rule.severity
         if rule.on_node and device.kind == "node":
@@ -143,7 +153,7 @@ class Host(Stateful):
 
     def _recovered(self, event: Event, at: Instant) -> Iterator[Finding]:
         for thing in self._things.all():
-            rule = RULES[thing.rule]
+            rule = EVERY[thing.rule]
             if (
                 event.kind in rule.clears
                 and thing.device.host == event.device.host
@@ -155,7 +165,7 @@ class Host(Stateful):
     def _later(self, at: Instant) -> Iterator[Finding]:
         """What has not recovered in time, and what is over."""
         for thing in self._things.all():
-            rule = RULES[thing.rule]
+            rule = EVERY[thing.rule]
             quiet_s = rule.quiet_s or (rule.within_s if rule.least > 1 else 0.0)
             if quiet_s and at.mono_ns - thing.last_ns > quiet_s * SECOND_NS:
                 yield from self._over(thing, at, "no further report for long")

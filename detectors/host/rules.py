@@ -306,6 +306,17 @@ DEVICES = (
     ),
 )
 RULES: tuple[Rule, ...] = (*KERNEL, *HARDWARE, *STORAGE, *DEVICES)
+# An event of a newer agent, or of a plug-in: somebody must look, as nobody here can judge it.
+UNKNOWN = Rule(
+    "",
+    "host/unknown_event",
+    "ticket",
+    "CONTACT_SUPPORT",
+    "an event was reported of a kind that this version does not know: {kind}",
+    thing="kind",
+    quiet_s=24 * HOUR_S,
+)
+EVERY: tuple[Rule, ...] = (*RULES, UNKNOWN)
 # What ends a boot that nobody asked for, by the kind of its last event.
 CRASHES: Mapping[str, str] = {
     "kernel_panic": "the kernel panicked",

@@ -55,7 +55,7 @@ class Incidents(Stateful):
     """
 
     name = "incidents"
-    version = 5
+    version = 6
 
     def __init__(self) -> None:
         self._graph, self._maintenance, self._elapsed, self._lemons = (

@@ -133,7 +133,7 @@ class Presence:
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        kept = from_text_array(state["missing"]) if "missing" in state else []
+        kept = from_text_array(state["missing"])
         missing = {tuple(map(str, key)): int(since) for *key, since in kept}
 
         def commit() -> None:

@@ -45,8 +45,7 @@ class SuppressedFindings:
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where they are no findings."""
-        kept = from_text_array(state["findings"]) if "findings" in state else []  # of a new use
-        findings = [exact_finding(document) for document in kept]
+        findings = [exact_finding(document) for document in from_text_array(state["findings"])]
 
         def commit() -> None:
             self._findings = {finding.id: finding for finding in findings}

@@ -83,7 +83,7 @@ class IbLink(Stateful):
     """
 
     name = "ib_link"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         self._columns = Columns(

@@ -165,6 +165,7 @@ class Nccl(Stateful):
     """
 
     name = "nccl"
+    version = 2
 
     def __init__(self) -> None:
         self._book, self._hardware, self._jobs, self._places = (

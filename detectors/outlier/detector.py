@@ -108,7 +108,7 @@ class Outlier(Blockwise):
     """
 
     name = "outlier"
-    version = 2
+    version = 3
 
     def __init__(self, *, warm_ns: int = WARM_NS, tail: float = TAIL) -> None:
         self._warm_ns, self._tail = warm_ns, tail

@@ -99,7 +99,7 @@ class Xid(Stateful):
     """  # noqa: E501 - an example or a table
 
     name = "xid"
-    version = 3
+    version = 4
 
     def __init__(self) -> None:
         self._columns = Columns(**Persistence.fills(1), life_ns=0, gone=False, recovery=0)

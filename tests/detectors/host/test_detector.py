@@ -347,3 +347,15 @@ def test_every_kind_of_event_is_judged_or_is_no_fault() -> None:
     """A kind that is added to the catalogue needs a rule, or a place in these lists."""
     judged = {rule.kind for rule in RULES} | JUDGED_ELSEWHERE.keys()
     assert {kind.name for kind in EVENTS} == judged | NO_FAULT
+
+
+def test_an_event_of_a_kind_that_nobody_knows_is_a_ticket_about_its_node() -> None:
+    """A newer agent reported it, about whatever device; it is named, and over after a day."""
+    kernel = Kernel()
+    kernel.reports("quantum_flux", Device("n1", "gpu", "GPU-0"), text="a line")
+    assert kernel.faults == {"host/unknown_event": "ticket"}
+    (found,) = kernel.open.values()
+    assert found.device == NODE
+    assert "quantum_flux" in found.summary
+    kernel.wait(25 * 3600)
+    assert kernel.faults == {}
