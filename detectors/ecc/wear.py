@@ -19,6 +19,8 @@ HOURS, DAYS = 24, 30
 # and none.
 FEWEST = {"none": 0, "low": 1, "partial": 3, "high": 6}
 
+MOST_ROWS = 1e15  # counted in one reading
+
 
 class Wear:
     """Counts failed rows by hour and by day; the newest bin is the running one.
@@ -59,8 +61,8 @@ class Wear:
         """
         for clock, name in ((self.hour, "by_hour"), (self.midnight, "by_day")):
             self._turn(name, clock.turn(now_ns, boot_id) or 0)
-        self._columns["by_hour"][0] += np.nan_to_num(rows).astype(np.int64)
-        self._columns["by_day"][0] += np.nan_to_num(uncorrectable).astype(np.int64)
+        self._columns["by_hour"][0] += _whole(rows)
+        self._columns["by_day"][0] += _whole(uncorrectable)
 
     def day(self) -> NDArray[np.int64]:
         """Rows of any cause in the last 24 hours, (row,)."""
@@ -92,3 +94,8 @@ def days_left(memory: Memory, row: int) -> float:
     worst = next((rows for name, rows in FEWEST.items() if getattr(memory, name)[row] > 0), 8)
     board = MAX_REMAPS - float(np.nan_to_num(memory.uncorrectable[row]))
     return max(0.0, min(worst, board)) / pace
+
+
+def _whole(rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    """A driver may report any number: sums of a month must not overflow."""
+    return np.clip(np.nan_to_num(rows), 0, MOST_ROWS).astype(np.int64)

@@ -331,7 +331,7 @@ JUDGED_ELSEWHERE = {
 }
 NO_FAULT = {
     *("module_loaded", "module_unloaded", "segfault", "clock_step", "injected"),
-    *("kernel_log_lost", "kernel_log_suppressed", "driver_hang"),
+    *("kernel_log_lost", "kernel_log_suppressed", "kernel_log_untrusted", "driver_hang"),
     *("gpu_process_started", "gpu_process_ended", "job_started", "job_ended"),
     *("maintenance_started", "maintenance_ended", "incident_acknowledged", "config_reloaded"),
     *("device_appeared", "device_gone"),
