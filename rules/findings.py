@@ -56,10 +56,26 @@ class FaultClass:
         return f'class=~"({self.classes})(/.*)?"'
 
 
-XIDS = (
-    '{{ range printf "last_over_time(tocsin_gpu_xid_errors_total{instance=%q,uuid=%q}[5m]) > 0" '
-    '$labels.instance $labels.root_device | query | sortByLabel "xid" }} XID {{ .Labels.xid }}'
-    f"{words.of_xid()} count: {{{{ .Value }}}}.{{{{ end }}}}"
+def _xids(codes: str) -> str:
+    """Counts of the codes that this matcher of ``xid`` selects."""
+    return (
+        '{{ range printf "last_over_time(tocsin_gpu_xid_errors_total{instance=%q,uuid=%q,'
+        f'xid{codes}}}[5m]) > 0" '
+        '$labels.instance $labels.root_device | query | sortByLabel "xid" }} XID {{ .Labels.xid }}'
+        f"{words.of_xid()} count: {{{{ .Value }}}}.{{{{ end }}}}"
+    )
+
+
+# What pages on its own comes first: it is to blame for the others.
+XIDS = "".join(_xids(f'{equal}\\"{words.paging_xids()}\\"') for equal in ("=~", "!~"))
+# Lanes of what is linked at less than it could be.
+LANES = "".join(
+    of(metric, text, f',link="{end}"')
+    for of, metric in (
+        (templates.of_gpu, "tocsin_gpu_pcie_link_width"),
+        (templates.of_port, "tocsin_ib_port_pcie_link_width"),
+    )
+    for end, text in (("current", "PCIe lanes: # now,"), ("maximum", "# at most."))
 )
 # The label `job` of the series is `exported_job` where Prometheus sets its own `job`.
 STALLS = (
@@ -123,7 +139,10 @@ CLASSES = (
         what="XID or SXID error of a GPU or NVSwitch",
         fact="XID or SXID error",
         numbers=XIDS,
-        inspect="Inspect the device and contact support",
+        inspect=templates.by_class(
+            "Inspect the device and contact support",
+            {"xid/nvlink": "Check its NVLinks, and contact support where it repeats"},
+        ),
         means=(
             "The driver reported an XID or SXID, or a burst of them. The incident names the first "
             "cause and contains the errors that follow from it."
@@ -166,7 +185,10 @@ CLASSES = (
         numbers=templates.of_gpu(
             "tocsin_gpu_temperature_celsius", "Core temperature: # °C.", ',sensor="core"'
         ),
-        inspect="Check cooling and power supply",
+        inspect=templates.by_class(
+            "Check the cooling",
+            {"throttle/hw_power_brake": "Check the power supplies of the chassis"},
+        ),
         means=(
             "The hardware lowers the clocks, or heat is carried away less well than before. The "
             "root cause can be one GPU, its node or the rack."
@@ -189,7 +211,8 @@ CLASSES = (
         fact="low power",
         numbers=templates.of_gpu(
             "tocsin_gpu_power_limit_watts", "Enforced power limit: # W.", ',limit="enforced"'
-        ),
+        )
+        + templates.of_gpu("tocsin_gpu_power_limit_watts", "Default: # W.", ',limit="default"'),
         inspect="Check the power limit and the power supply",
         means=(
             "The power limit was lowered, or the GPU draws less than it did at the same load "
@@ -205,10 +228,11 @@ CLASSES = (
         page="page",
         what="PCIe or NVLink fault",
         fact="PCIe or NVLink fault",
-        numbers=templates.of_gpu(
-            "tocsin_gpu_pcie_link_width", "PCIe lanes now: #.", ',link="current"'
+        numbers=templates.by_class("", {"pcie/(width|generation)": LANES}),
+        inspect=templates.by_class(
+            "Check the NVLink at both of its ends",
+            {"pcie(/.*)?": "Drain the node, and reseat the device or its riser"},
         ),
-        inspect="Reseat the GPU or adapter, its riser or the NVLink bridge",
         means=(
             "Lanes or links are missing, or the link retransmits more than its specification "
             "allows."

@@ -108,15 +108,28 @@ def of_node(metric: str, text: str) -> str:
     return _number(_query(f"{metric}{{instance=%q}}", "instance"), text)
 
 
-def of_port(metric: str, text: str) -> str:
+def of_port(metric: str, text: str, matchers: str = "") -> str:
     """The same for a number of the port, whose series are labelled by adapter and port number."""
     port = "last_over_time(tocsin_ib_port_info{instance=%q,port_guid=%q}[5m])"
     query = (
-        f'printf "last_over_time({metric}{{instance=%q}}[5m]) and on (instance, device, port) '
-        f'{port}"'
+        f'printf "last_over_time({metric}{{instance=%q{_quoted(matchers)}}}[5m]) '
+        f'and on (instance, device, port) {port}"'
         " $labels.instance $labels.instance $labels.root_device | query"
     )
     return _number(query, text)
+
+
+def _quoted(matchers: str) -> str:
+    """Matchers as they are written within a string of a template."""
+    return matchers.replace('"', '\\"')
+
+
+def by_class(other: str, texts: Mapping[str, str]) -> str:
+    """The text of the first pattern that ``$labels.class`` matches, else ``other``."""
+    cases = "{{ else if ".join(
+        f'match "^({pattern})$" $labels.class }}}}{text}' for pattern, text in texts.items()
+    )
+    return f"{{{{ if {cases}{{{{ else }}}}{other}{{{{ end }}}}"
 
 
 def _number(query: str, text: str) -> str:

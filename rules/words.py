@@ -135,12 +135,21 @@ WORDS: Mapping[str, str] = {
 }
 
 
+# Codes that are only recorded, and still say something beside the one that is to blame.
+ALSO = frozenset({63, 92, 154})
+
+
+def paging_xids() -> str:
+    """The codes that page on their own, as a regular expression of PromQL."""
+    return "|".join(str(code) for code, entry in read_table(TABLE).items() if entry.level == "page")
+
+
 def of_xid() -> str:
-    """The meaning of the sample's label ``xid`` as a template, for codes that page on their own."""
+    """The meaning of the sample's label ``xid`` as a template; empty where it is for the record."""
     cases = "{{ else if ".join(
         f'eq .Labels.xid "{code}" }}}} ({entry.description})'
         for code, entry in read_table(TABLE).items()
-        if entry.level == "page"
+        if entry.level in ("page", "ticket") or code in ALSO
     )
     return f"{{{{ if {cases}{{{{ end }}}}"
 
