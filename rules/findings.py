@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dashboards import places
@@ -56,18 +57,19 @@ class FaultClass:
         return f'class=~"({self.classes})(/.*)?"'
 
 
-def _xids(codes: str) -> str:
-    """Counts of the codes that this matcher of ``xid`` selects."""
+def _xids(equal: str, meanings: Mapping[int, str]) -> str:
+    """Counts of the codes that page on their own (``=~``), or of the others (``!~``)."""
+    codes = "|".join(map(str, words.paging_xids()))
     return (
         '{{ range printf "last_over_time(tocsin_gpu_xid_errors_total{instance=%q,uuid=%q,'
-        f'xid{codes}}}[5m]) > 0" '
+        f'xid{equal}\\"{codes}\\"}}[5m]) > 0" '
         '$labels.instance $labels.root_device | query | sortByLabel "xid" }} XID {{ .Labels.xid }}'
-        f"{words.of_xid()} count: {{{{ .Value }}}}.{{{{ end }}}}"
+        f"{words.of_xid(meanings)} count: {{{{ .Value }}}}.{{{{ end }}}}"
     )
 
 
 # What pages on its own comes first: it is to blame for the others.
-XIDS = "".join(_xids(f'{equal}\\"{words.paging_xids()}\\"') for equal in ("=~", "!~"))
+XIDS = _xids("=~", words.paging_xids()) + _xids("!~", words.other_xids())
 # Lanes of what is linked at less than it could be.
 LANES = "".join(
     of(metric, text, f',link="{end}"')

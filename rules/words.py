@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pipeline.xid.table import TABLE, read_table
+from pipeline.xid.table import TABLE, read_table, xid_entry
 
 # Faults of detectors/faults that page or make a ticket; a test holds the two together.
 WORDS: Mapping[str, str] = {
@@ -102,6 +102,7 @@ WORDS: Mapping[str, str] = {
     "straggler/slow_network": "slow in communication, by the job's own report",
     "host/panic": "kernel panic",
     "host/crashed": "restarted without being asked to",
+    "host/unknown_event": "an event of a kind that this version does not know",
     "host/oops": "kernel error (oops)",
     "host/lockup": "a processor is locked up",
     "host/rcu_stall": "a processor does not respond to the kernel (RCU stall)",
@@ -135,21 +136,25 @@ WORDS: Mapping[str, str] = {
 }
 
 
-# Codes that are only recorded, and still say something beside the one that is to blame.
-ALSO = frozenset({63, 92, 154})
+# Codes that come with others, and say something beside the one that is to blame.
+WITH_OTHERS = frozenset({63, 74, 92, 94, 154})
 
 
-def paging_xids() -> str:
-    """The codes that page on their own, as a regular expression of PromQL."""
-    return "|".join(str(code) for code, entry in read_table(TABLE).items() if entry.level == "page")
+def paging_xids() -> dict[int, str]:
+    """The codes that page on their own, and what they mean."""
+    rows = read_table(TABLE).items()
+    return {code: entry.description for code, entry in rows if entry.level == "page"}
 
 
-def of_xid() -> str:
-    """The meaning of the sample's label ``xid`` as a template; empty where it is for the record."""
+def other_xids() -> dict[int, str]:
+    """Further codes that are worth their meaning."""
+    return {code: xid_entry(code).description for code in sorted(WITH_OTHERS)}
+
+
+def of_xid(meanings: Mapping[int, str]) -> str:
+    """The meaning of the sample's label ``xid`` as a template; empty for other codes."""
     cases = "{{ else if ".join(
-        f'eq .Labels.xid "{code}" }}}} ({entry.description})'
-        for code, entry in read_table(TABLE).items()
-        if entry.level in ("page", "ticket") or code in ALSO
+        f'eq .Labels.xid "{code}" }}}} ({text})' for code, text in meanings.items()
     )
     return f"{{{{ if {cases}{{{{ end }}}}"
 

@@ -39,7 +39,7 @@ def template_fault(template: str) -> str:
     >>> template_fault("javascript:alert(1)")
     'begins with neither http:// nor https://'
     >>> template_fault("https://x/{name}")[:43]
-    "{name} is none of {host}, {gpu}, {uuid}, {d"
+    '{name} is none of {host}, {gpu}, {uuid}, {d'
     """
     if not template:
         return ""

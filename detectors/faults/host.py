@@ -63,6 +63,12 @@ CLASSES = (HOST, HOST_HARDWARE, STORAGE, NVSWITCH, GPU_DRIVER, ADAPTER)
 FAULTS = (
     HOST.sub("panic", "page", "RESTART_BM"),
     HOST.sub("crashed", "ticket", "RUN_FIELDDIAG", why="what crashed a node once may do so again"),
+    HOST.sub(
+        "unknown_event",
+        "ticket",
+        "CONTACT_SUPPORT",
+        why="nobody here can say what an event of an unknown kind means",
+    ),
     HOST.sub("oops", "ticket", "RESTART_BM"),
     HOST.sub("lockup", "page", "RESTART_BM"),
     HOST.sub("rcu_stall", "ticket", "RESTART_BM"),

@@ -15,8 +15,8 @@ class Boots:
     """The boot of each node: that of the agent, or in joined frames what the node's device says.
 
     >>> boots = Boots()
-    >>> [boots.new(Observation("kmsg", "n1", boot, 1, 7, 7, 0)) for boot in ("a", "a", "b")]
-    [{}, {}, {'n1': 7}]
+    >>> [boots.new(Observation("kmsg", "n1", boot, 1, 7000, 7, 0)) for boot in ("a", "a", "b")]
+    [{}, {}, {'n1': 7000}]
     """
 
     def __init__(self) -> None:

@@ -39,6 +39,9 @@ FAMILIES = {
     "observability": "F29",
     "power": "F30",
     "lemon": "F31",
+    "host": "F35",
+    "nvlink": "F44",
+    "together": "F45",
 }
 HOUR_NS = 3600 * 10**9
 

@@ -86,11 +86,13 @@ class DayName:
 
 
 _SEALED = re.compile(r"[^-/]+-[^-/]+-[^-/]+-\d{16,}\.parquet")
+_OF_CLUSTER = re.compile(r"\d{6,}-\d{3,}-\d+_[0-9a-f]+\.parquet")  # pipeline/store/keep/cluster.py
+_OURS = (_SEALED, _DAY, _OF_CLUSTER)
 
 
 def is_ours(path: Path) -> bool:
     """Whether this is a regular file with a name that sealing or compaction gives."""
-    if not (_SEALED.fullmatch(path.name) or _DAY.fullmatch(path.name)):
+    if not any(form.fullmatch(path.name) for form in _OURS):
         return False
     with suppress(OSError):
         return S_ISREG(path.lstat().st_mode)

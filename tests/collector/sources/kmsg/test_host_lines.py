@@ -187,7 +187,7 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         "I/O error, dev nvme1n1, sector 123 op 0x0:(READ) flags 0x0",
         "storage_error",
         "",
-        {"component": "block", "block_device": "nvme1n1"},
+        {"component": "block", "reason": "I/O error", "block_device": "nvme1n1"},
     ),
     (
         "nfs: server 10.0.0.9 not responding, still trying",
@@ -202,7 +202,7 @@ LINES: list[tuple[str, str, str, dict[str, Value]]] = [
         ),
         "network_filesystem_error",
         "",
-        {"filesystem": "lustre", "server": "work-MDT0000-mdc-ffff8881", "reason": "error"},
+        {"filesystem": "lustre", "server": "work-MDT0000", "reason": "error"},
     ),
     (
         (
