@@ -105,7 +105,7 @@ def test_a_machine_without_driver_and_fabric_is_served_and_says_so(tmp_path: Pat
             what="the missing driver to be told",
         )
         assert agent.get("/-/healthy")[0] == 200
-        assert agent.values("tocsin_gpu_expected") == {"": 0}
+        until(lambda: agent.values("tocsin_gpu_expected") == {"": 0}, what="no GPU to be expected")
         assert agent.stop() == 0
 
 
