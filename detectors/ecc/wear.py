@@ -19,7 +19,7 @@ HOURS, DAYS = 24, 30
 # and none.
 FEWEST = {"none": 0, "low": 1, "partial": 3, "high": 6}
 
-MOST_ROWS = 1e15  # counted in one reading
+MAX_ROWS = 1e15  # counted in one reading
 
 
 class Wear:
@@ -98,4 +98,4 @@ def days_left(memory: Memory, row: int) -> float:
 
 def _whole(rows: NDArray[np.float64]) -> NDArray[np.int64]:
     """A driver may report any number: sums of a month must not overflow."""
-    return np.clip(np.nan_to_num(rows), 0, MOST_ROWS).astype(np.int64)
+    return np.clip(np.nan_to_num(rows), 0, MAX_ROWS).astype(np.int64)

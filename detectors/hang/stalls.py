@@ -28,11 +28,11 @@ class StallsByJob:
         self._of[job] = tuple(dict.fromkeys((*self._of.get(job, ()), *said)))
 
     def of(self, job: str) -> tuple[tuple[Device, str], ...]:
-        """What was told of a job."""
+        """What was reported of a job."""
         return self._of.get(job, ())
 
     def pop(self, job: str) -> tuple[tuple[Device, str], ...]:
-        """What was told of a job, which is over now."""
+        """What was reported of a job, which is over now."""
         return self._of.pop(job, ())
 
     def state(self) -> State:

@@ -45,7 +45,7 @@ class Joined:
     # how long the longest unfinished call had lasted when its rank reported it, -1 where unknown
     waited_ns: int = -1
     moving: bool = False  # the newest look differs from the one before
-    # while it stood still, another communicator of the job moved from one look to a later one
+    # while it was stalled, another communicator of the job moved from one look to a later one
     passed: bool = False
     unknown: tuple[int, ...] = ()  # world ranks that belong to it and are in no report
 

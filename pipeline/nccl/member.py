@@ -49,7 +49,7 @@ class Transfer:
 
     kind: str  # send or recv
     peer: int
-    created_ns: int = 0  # the caller's unix time, 0 where not told
+    created_ns: int = 0  # the caller's unix time, 0 where it is not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,13 +108,13 @@ class NcclSource:
             nccl = next((v for p in job.present if (v := self._version(p))), "")
             device = Device(self._host, "job", job.name, {"nccl": nccl} if nccl else {})
             try:
-                values, told = self._look(job, since_s, now, unread)
+                values, found = self._look(job, since_s, now, unread)
             except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
                 # whatever a job wrote to cause it, the others are read
                 log.warning("job %s: not read: %s: %s", job.name, type(error).__name__, error)
                 unread.append(Unread(f"failed: {type(error).__name__}", job.name))
-                values, told = {"processes": len(job.present)}, []
-            events += told
+                values, found = {"processes": len(job.present)}, []
+            events += found
             values_of[job.name] = device, values
         self._count_refusals()
         rows = [values_of[job.name] for job in shown]

@@ -154,7 +154,7 @@ def site_links(incident: Row) -> list[Html]:
 
 
 def _of(name: str) -> Html:
-    """Two links of the same words are told apart by those who hear them."""
+    """Links of the same words have different names for screen readers."""
     return el("span", f" of {name}", class_="unseen")
 
 

@@ -18,13 +18,6 @@ pytestmark = pytest.mark.integration
 POWER = "#cell-GPU-00000000 .figures > div:nth-child(2)"
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A headless Chromium for all tests."""
-    with Browser(tmp_path_factory.mktemp("chromium")) as running:
-        yield running
-
-
 @pytest.fixture
 def node() -> Iterator[Served]:
     """A node whose GPU 0 took 650 W for five minutes, and 320 W for the last minute."""

@@ -20,13 +20,6 @@ GPU_0_LEFT = "Failed: GPU 0 on n1 (serial 165216900): It left the bus."
 GPU_1_LEFT = "Failed: GPU 1 on n1 (serial 165216901): It left the bus."
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A headless Chromium for all tests."""
-    with Browser(tmp_path_factory.mktemp("chromium")) as running:
-        yield running
-
-
 @pytest.fixture
 def node() -> Iterator[Served]:
     """A node whose page is served."""
