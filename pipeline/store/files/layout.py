@@ -86,8 +86,20 @@ class DayName:
 
 
 _SEALED = re.compile(r"[^-/]+-[^-/]+-[^-/]+-\d{16,}\.parquet")
-_OF_CLUSTER = re.compile(r"\d{6,}-\d{3,}-\d+_[0-9a-f]+\.parquet")  # pipeline/store/keep/cluster.py
+_OF_CLUSTER = re.compile(r"\d{6,}-\d{3,}-\d+_[0-9a-f]+\.parquet")
 _OURS = (_SEALED, _DAY, _OF_CLUSTER)
+
+
+def cluster_file(generation: int, number: int, now_us: int, run: str) -> str:
+    """Name of a file that the cluster's compaction writes: of a generation of its hour, by a run
+    whose name is hexadecimal, at a unix time in microseconds.
+
+    >>> cluster_file(1, 0, 1_800_000_000_000_000, "2654fdb293fd")
+    '000001-000-1800000000_2654fdb293fd.parquet'
+    >>> bool(_OF_CLUSTER.fullmatch(cluster_file(1_000_000, 1000, 0, "0f")))
+    True
+    """
+    return f"{generation:06d}-{number:03d}-{now_us // 1_000_000}_{run}.parquet"
 
 
 def is_ours(path: Path) -> bool:

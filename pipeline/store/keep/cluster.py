@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from pipeline.store.files.columns import holds, of_sources
-from pipeline.store.files.layout import HOUR_US, day_us, hour_of, owner_of
+from pipeline.store.files.layout import HOUR_US, cluster_file, day_us, hour_of, owner_of
 from pipeline.store.files.merge import merge
 from pipeline.store.files.parquet import ForeignError, Writer, columns_in, opened
 from pipeline.store.files.schema import TABLES, schema
@@ -104,9 +104,7 @@ class Cluster:
         generation, files, damaged = manifest.generation + 1, dict[str, int](), dict[str, str]()
         with TemporaryDirectory(dir=self._scratch) as place:
             for number, (path, size) in enumerate(self._merged(table, fresh, Path(place), damaged)):
-                name = (
-                    f"{generation:06d}-{number:03d}-{self._now_us // 1_000_000}_{self._run}.parquet"
-                )
+                name = cluster_file(generation, number, self._now_us, self._run)
                 self._store.put(f"{folder}/{name}", path)
                 path.unlink()
                 files[name] = size
