@@ -82,6 +82,9 @@ class Identities:
 
     def of_world_rank(self, rank: int) -> int:
         """The number of a rank of the job."""
+        known = self._names.get(("world", rank))
+        if known is not None and self.who(known).rank >= 0:
+            return self._root(known)
         return self.same([("world", rank)], Who(rank))
 
     def name_rank(self, number: int, rank: int) -> None:
@@ -137,8 +140,7 @@ def _who_of(member: Member) -> Who:
 
 
 def _merged(a: Who, b: Who) -> Who:
-    return replace(
-        a,
+    return Who(
         rank=a.rank if a.rank >= 0 else b.rank,
         host=a.host or b.host,
         pid=a.pid if a.pid >= 0 else b.pid,

@@ -181,12 +181,13 @@ def _ended(verdict: Verdict, by: Cancelled) -> Verdict:
 def _verdict(case: Case, clues: list[Clue], known: _Known) -> Verdict:
     """The foremost cause that has firm evidence, and its culprits."""
     clues = [*clues, *_unreported(known)]
-    scored = scores(_rooted(clues, known.identities))
+    clues = _rooted(clues, known.identities)
+    scored = scores(clues)
     cause = _foremost([c for c in clues if c.firm])
     phase: Phase = "confirmed"
     if cause is None:
         cause, phase = _foremost(clues), "suspect"
-    of_cause = {_root(c.target, known.identities) for c in clues if c.cause == cause}
+    of_cause = {c.target for c in clues if c.cause == cause}
     targets = [target for target in scored if target in of_cause]
     targets.sort(key=lambda t: -scored[t])
     culprits = _whole_nodes(
@@ -266,14 +267,17 @@ def _unreported(known: _Known) -> list[Clue]:
 
 
 def _rooted(clues: Iterable[Clue], identities: Identities) -> list[Clue]:
-    return [replace(c, target=_root(c.target, identities)) for c in clues]
-
-
-def _root(target: Target | None, identities: Identities) -> Target | None:
-    """The target by the number that its rank has now: names may have
-    turned out to be one rank's.
+    """The clues with their targets by the numbers that the ranks have now: names may have turned
+    out to be one rank's.
     """
-    return RankTarget(identities.root(target.number)) if isinstance(target, RankTarget) else target
+    return [_root(clue, identities) for clue in clues]
+
+
+def _root(clue: Clue, identities: Identities) -> Clue:
+    if not isinstance(clue.target, RankTarget):
+        return clue
+    number = identities.root(clue.target.number)
+    return clue if number == clue.target.number else replace(clue, target=RankTarget(number))
 
 
 def _culprit(target: Target, score: float, identities: Identities) -> Culprit:

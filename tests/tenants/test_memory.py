@@ -14,6 +14,7 @@ from collector.sources.nccl import children
 from collector.sources.nccl.inspector.watch import NODE_RANKS, RANKS
 from tests.collector.sources.nccl.inspector.lines import line
 from tests.tenants.node import ALICE, MALLORY, Node, reports
+from tests.wait import PATIENCE_S
 
 pytestmark = pytest.mark.root
 
@@ -86,7 +87,7 @@ def test_a_large_dump_is_refused_unread(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     refused, largest = json.loads(looked.stdout)
     assert refused == [True, True]
