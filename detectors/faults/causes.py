@@ -7,9 +7,13 @@ from functools import lru_cache
 from typing import Literal
 
 # How the device of the cause is related to that of the effect. ``device``: it is the same;
-# ``link``: the other end of the link; ``port``: a port of the node; ``job``: the same job holds
-# both; otherwise the cause is found on the container itself that holds the device of the effect.
-Relation = Literal["device", "link", "port", "node", "switch", "rack", "nvlink_domain", "job"]
+# ``link``: the other end of the link; ``gpu``: a GPU and an NVLink that ends at it, two links of
+# one GPU, or the two ends of a link between two GPUs; ``port``: a port of the node; ``job``: the
+# same job holds both; otherwise the cause is found on the container itself that holds the device of
+# the effect.
+Relation = Literal[
+    "device", "link", "gpu", "port", "node", "switch", "rack", "nvlink_domain", "job"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,13 @@ EDGES: tuple[Edge, ...] = (
     Edge("observability/unread", "node", "gpu_unreadable"),
     # Processes wait in the kernel for a disk or server that is gone.
     *_each(("storage/server", "storage/disk"), "node", "host/hung_task"),
+    # A GPU takes its NVLinks along, at both ends; the driver logs an XID as it sees a link fail,
+    # and again when a program uses a link that is down.
+    *_each(("gpu_lost", "gpu_absent", "xid/nvlink"), "gpu", "nvlink"),
+    *_each(("nvlink_fabric/unhealthy", "nvlink_fabric/registration"), "gpu", "nvlink"),
+    *_each(("nvlink",), "gpu", "nvlink", "xid/nvlink", "nvlink_fabric/limited"),
+    # A GPU whose link errs is slow.
+    *_each(("nvlink",), "gpu", "straggler", "outlier"),
     # What connects the GPUs of a node takes their links and their place in the fabric along.
     *_each(("nvswitch/fatal",), "node", "xid/nvlink", "nvlink", "nvlink_fabric"),
     *_each(("nvlink_fabric/manager",), "node", "xid/nvlink", "nvlink", "nvlink_fabric"),

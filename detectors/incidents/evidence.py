@@ -71,7 +71,20 @@ class Evidence(NamedTuple):
     def keys(self) -> set[Key]:
         """What an incident with this finding is found by."""
         places = {(site.level, site.name) for site in self.sites}
-        return {identity(self.device), *places}
+        gpus = {
+            ("device", self.device.host, "gpu", site.name)
+            for site in self.sites
+            if site.level == "gpu"
+        }
+        return {identity(self.device), *places, *gpus}
+
+    def gpus(self) -> tuple[str, ...]:
+        """Ids of the GPUs that it is about: itself, or those that its NVLink ends at, its own
+        first.
+        """
+        if self.device.kind == "gpu":
+            return (self.device.id,)
+        return tuple(site.name for site in self.sites if site.level == "gpu")
 
 
 def severity_of(evidence: Iterable[Evidence]) -> Severity:

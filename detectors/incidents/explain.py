@@ -60,6 +60,18 @@ def linked(one: Evidence, other: Evidence) -> bool:
     return one.device.id == ends[1] or other.device.id == ends[0]
 
 
+def one_gpu(one: Evidence, other: Evidence) -> bool:
+    """Whether they are about a GPU and an NVLink that ends at it, two links of one GPU, or the two
+    ends of a link between two GPUs.
+    """
+    ends, others = one.gpus(), other.gpus()
+    if not ends or not others:
+        return False
+    if one.device.kind == other.device.kind == "nvlink":
+        return ends[0] in others and others[0] in ends
+    return one.device.kind != other.device.kind and bool({*ends}.intersection(others))
+
+
 def _hardware(one: Evidence) -> bool:
     return one.kind == "xid" or (
         not one.symptom and fault_of(one.finding.fault).origin == "hardware"
@@ -72,6 +84,8 @@ def _related(where: Relation, cause: Evidence, effect: Evidence) -> bool:
             return identity(cause.device) == identity(effect.device)
         case "link":
             return linked(cause, effect)
+        case "gpu":
+            return one_gpu(cause, effect)
         case "port":
             return cause.device.kind == "ib_port" and _same_host(cause, effect)
         case "job":

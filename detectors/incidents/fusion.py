@@ -19,7 +19,7 @@ from detectors.incidents.joining import Joining
 from detectors.incidents.lemon import LIMIT, Lemons
 from detectors.incidents.parents import reported
 from detectors.incidents.pending import Pending
-from detectors.incidents.placing import NO_PARTS, Placing
+from detectors.incidents.placing import NO_PARTS, Placing, Together
 from detectors.incidents.presence import Presence
 from detectors.incidents.reporting import CLUSTER, more, news, report, words
 from detectors.incidents.summary import broken
@@ -172,8 +172,16 @@ class Incidents(Stateful):
             changes.touch(joined)
             self._joining.gather(joined, effects, at, changes)
             if parts.together:
-                self._joining.to_place(parts.together, at, changes)
+                self._to_place(parts.together, at, changes)
             self._joining.merge_storm(joined, one, at, changes)
+
+    def _to_place(self, together: Together, at: Instant, changes: Changes) -> None:
+        """The incident of a place takes in what the parts that waited for it have caused."""
+        waited = [part for part in together.parts if part.finding.id in self._pending]
+        place = self._joining.to_place(together, at, changes)
+        if place is not None:
+            for part in waited:
+                self._joining.gather(place, self._placing.effects(part), at, changes)
 
     def _opened(self, one: Evidence, at: Instant) -> OpenIncident:
         name = finding_id(self.name, one.device, one.finding.time_ns)

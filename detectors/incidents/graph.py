@@ -1,5 +1,5 @@
-"""What belongs to what: a device, its link, its node, its leaf switch, its rack, its job; and
-how many there are of each.
+"""What belongs to what: a device, its link, its GPU, its node, its leaf switch, its rack, its job;
+and how many there are of each.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from detectors.incidents.nvlinks import NvLinkEnds
 from detectors.kit.jobs import JobTracker
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
@@ -21,7 +22,9 @@ COUNTED = ("gpu", "ib_port")
 
 
 class FaultSite(NamedTuple):
-    """Where a device belongs: level and name. ``link`` is named by both its ends."""
+    """Where a device belongs: level and name. ``link`` is named by both its ends; the ``gpu`` of an
+    NVLink is its own first, then the one at its other end.
+    """
 
     level: str
     name: str
@@ -52,6 +55,7 @@ class Graph:
         self._racks: dict[str, str] = {}
         self._count: dict[tuple[FaultSite, str], int] = {}
         self._hosts: dict[str, int] = {}  # rack -> hosts
+        self._nvlinks = NvLinkEnds()
         self._now_ns = 0
 
     def take(self, observation: Observation, now_ns: int = 0) -> None:
@@ -63,6 +67,8 @@ class Graph:
             key = Roster(observation.source, frame.kind)
             if frame.kind in COUNTED and self._seen.get(key) is not frame.devices:
                 self._seen[key] = frame.devices
+                if frame.kind == "gpu":
+                    self._nvlinks.learn(observation.source, frame.devices)
                 self._parts[key], self._racked[key] = _parts(frame.devices), _racks(frame.devices)
                 changed = True
         if changed:
@@ -78,6 +84,8 @@ class Graph:
             else []
         )
         leaf = device.attributes.get("leaf", "")
+        if device.kind == "nvlink":
+            found += [FaultSite("gpu", uuid) for uuid in self._nvlinks.of(device)]
         if device.kind in CONTAINERS:
             found.append(FaultSite(device.kind, device.id))
         if device.kind in ("rack", "job", "switch", DOMAIN):
@@ -111,9 +119,10 @@ class Graph:
     def _job(self, device: Device) -> str:
         if job := device.attributes.get("job"):
             return job
-        if device.kind != "gpu":
+        if device.kind not in ("gpu", "nvlink"):
             return self.jobs.on(device.host)
-        return self.jobs.lately(device.host, device.id, self._now_ns)
+        gpu = self._nvlinks.of(device)[0] if device.kind == "nvlink" else device.id
+        return self.jobs.lately(device.host, gpu, self._now_ns)
 
     def _add_up(self) -> None:
         self._count = {}

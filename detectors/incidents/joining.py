@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from detectors.faults import fault_of
+from detectors.faults import fault_class, fault_of
+from detectors.faults.causes import edges_between
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident
 from detectors.incidents.changes import Changes
 from detectors.incidents.evidence import Evidence, identity, severity_of
@@ -78,9 +79,9 @@ class Joining:
             None,
         )
 
-    def to_place(self, together: Together, at: Instant, changes: Changes) -> None:
-        """The place is the root cause of all of its parts: their incidents become one. Those that
-        are about more than this fault stay, each with its device.
+    def to_place(self, together: Together, at: Instant, changes: Changes) -> OpenIncident | None:
+        """The place is the root cause of all of its parts: their incidents become one, which is
+        returned. Those that are about more than this fault stay, each with its device.
         """
         kind = together.parts[-1].kind
         ids = [one.finding.id for one in together.parts]
@@ -90,7 +91,7 @@ class Joining:
             key=lambda one: one.began_ns,
         )
         if not whole:
-            return
+            return None
         first, *others = whole
         first.parent = together.site
         waiting = [one for one in together.parts if one.finding.id in self._pending]
@@ -99,6 +100,7 @@ class Joining:
             self.join(first, part, at)
         self.gather(first, others, at, changes)
         changes.touch(first)
+        return first
 
     def merge_storm(
         self, joined: OpenIncident, one: Evidence, at: Instant, changes: Changes
@@ -113,7 +115,7 @@ class Joining:
             if each.evidence
             and at.mono_ns - each.evidence_ns <= WINDOW_NS
             and severity_of(each.live) == severity
-            and all(other.kind == one.kind for other in each.evidence.values())
+            and all(_about(each, other, one.kind) for other in each.evidence.values())
         ]
         if len(found) > max(MANY, MANY_SHARE * self._graph.peers(one.device.kind)):
             found[0].common = one.kind
@@ -148,4 +150,14 @@ class Joining:
 
 
 def _about_only(incident: OpenIncident, kind: str) -> bool:
-    return all(one.kind == kind or one.symptom or not reported(one) for one in incident.live)
+    return all(
+        _about(incident, one, kind) or one.symptom or not reported(one) for one in incident.live
+    )
+
+
+def _about(incident: OpenIncident, one: Evidence, kind: str) -> bool:
+    """Whether evidence of an incident is a fault of this class, or what one of them causes."""
+    return one.kind == kind or any(
+        fault_class(name) == kind and edges_between(name, one.finding.fault)
+        for name in incident.names
+    )

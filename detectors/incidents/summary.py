@@ -69,12 +69,14 @@ def broken(root: Device, live: Iterable[Evidence]) -> list[Device]:
 
 def name_of(device: Device, root: Device) -> str:
     """A device as people call it; its host only where that is not the root's."""
-    index = device.attributes.get("index")
+    index, link = device.attributes.get("index"), device.attributes.get("link")
     port = "/".join(
         device.attributes[name] for name in ("device", "port") if name in device.attributes
     )
     if device.kind == "gpu" and index is not None:
         name = f"GPU {index}"
+    elif device.kind == "nvlink" and index is not None and link is not None:
+        name = f"NVLink {link} of GPU {index}"
     elif device.kind == "ib_port" and port:
         name = f"port {port}"
     else:

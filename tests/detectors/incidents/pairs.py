@@ -35,6 +35,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "nvswitch": ("node",),
     "storage": ("node",),
     "ib/switch_down": ("switch",),
+    "nvlink": ("gpu", "nvlink"),
     "nvlink/none_up": ("node",),
     "nvlink_fabric/manager": ("node",),
     "observability/unread": ("node",),
@@ -44,6 +45,14 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "throttle/hw_power_brake": ("gpu", "node", "rack"),
     "xid/application": ("gpu", "job"),
     "xid/nvlink_domain": ("nvlink_domain",),
+}
+
+
+# What is found on the other end of a link, by what the first fault is found on.
+FAR: Mapping[str, tuple[str, ...]] = {
+    "port": ("port",),
+    "gpu": ("nvlink",),
+    "nvlink": ("nvlink", "gpu"),
 }
 
 
@@ -62,9 +71,11 @@ class Kind(NamedTuple):
         """The device of a node that has it, or the other end of its link."""
         match self.level:
             case "gpu":
-                return _gpu(host, number)
+                return _gpu(host, _peer(number) if far else number)
             case "port":
                 return _far_end(host, number) if far else _port(host, number)
+            case "nvlink":
+                return _nvlink(host, _peer(number) if far else number)
             case "node":
                 return node(host)
             case "switch":
@@ -132,7 +143,7 @@ def _treated_as(row: Fault) -> object:
 def related(first: Kind, second: Kind) -> Iterator[str]:
     """The relations that such a pair can have."""
     yield from RELATIONS[:-1]
-    if first.level == second.level == "port":
+    if second.level in FAR.get(first.level, ()):
         yield RELATIONS[-1]
 
 
@@ -173,8 +184,31 @@ def _gpu(host: str, number: int) -> Device:
         "index": str(number),
         "rack": f"rack-{host}",
         "fabric_cluster": f"nvlink_domain-{host}",
+        "pci_bus_id": _address(number),
     }
     return gpu(number, host, **facts)
+
+
+@cache
+def _nvlink(host: str, number: int) -> Device:
+    """A link of a GPU, to the GPU of the other half of the node with the same number."""
+    uuid = _gpu(host, number).id
+    facts = {
+        "index": str(number),
+        "link": "2",
+        "gpu_uuid": uuid,
+        "remote_type": "0",
+        "remote_pci_bus_id": _address(_peer(number)),
+    }
+    return Device(host, "nvlink", f"{uuid}/2", facts)
+
+
+def _peer(number: int) -> int:
+    return (number + PARTS // 2) % PARTS
+
+
+def _address(number: int) -> str:
+    return f"00000000:{16 * number + 15:02X}:00.0"
 
 
 @cache

@@ -34,7 +34,12 @@ pytestmark = pytest.mark.slow
 
 FIRST = tuple(kind for kind in kinds() if kind.fault.severity != "record")
 # The relation in which an edge joins two devices.
-WHERE = {"device": ("same device",), "link": ("other end",), "job": ("same job",)}
+WHERE = {
+    "device": ("same device",),
+    "link": ("other end",),
+    "gpu": ("same device", "other end"),
+    "job": ("same job",),
+}
 
 
 def grid(relation: str, delay_s: int) -> str:
