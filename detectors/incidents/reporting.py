@@ -8,6 +8,7 @@ from detectors.incidents.advice import reason
 from detectors.incidents.book import OpenIncident, TakenOn
 from detectors.incidents.evidence import Evidence, identity, severity_of
 from detectors.incidents.explain import root_cause
+from detectors.incidents.lead import leading
 from detectors.incidents.parents import FEWEST, device_of
 from detectors.incidents.summary import summary
 from detectors.kit.maintenance import Maintenance
@@ -84,12 +85,12 @@ def _lemon(incident: OpenIncident, maintenance: Maintenance) -> Incident:
 
 
 def _root(incident: OpenIncident, live: list[Evidence]) -> tuple[Device, Evidence]:
-    """The root cause among the evidence, and the finding that says it best."""
+    """The root cause among the evidence, and the finding that leads the words."""
     strongest = root_cause(live)
     if incident.common:
         return CLUSTER, strongest
     if incident.parent:
         parts = [one for one in live if incident.parent in one.sites and not one.symptom]
         if len({identity(one.device) for one in parts}) >= FEWEST:
-            return device_of(incident.parent), max(parts, key=Evidence.weight)
-    return strongest.device, strongest
+            return device_of(incident.parent), leading(max(parts, key=Evidence.weight), live)
+    return strongest.device, leading(strongest, live)
