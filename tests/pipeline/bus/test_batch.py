@@ -1,0 +1,176 @@
+"""Batches: what an agent observed is what a gateway judges, and bytes of strangers cost nothing."""
+
+from __future__ import annotations
+
+import tracemalloc
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.bus import batch as wire
+from pipeline.bus.batch import HEAD, MAGIC, PREFIX, VERSION, BatchError, decode, encode
+from pipeline.finding import Incident
+from pipeline.frame import Device, frame_of
+from pipeline.judged import JudgedObservation
+from pipeline.observation import Event, Observation, Unread
+from tests.fakes import FakeClock, gpu, gpu_frame, observed
+from tests.pipeline.bus.batches import FINDING, batch, day
+
+INCIDENT = Incident(
+    "i1", gpu(1), "ecc", "page", "COMPONENT_RESET", 5, ("f1",), "GPU 1.", jobs=("71",)
+)
+
+
+def packed(body: bytes, *, claims: int | None = None) -> bytes:
+    """Bytes with the frame of a batch around any body."""
+    squeezed = zlib.compress(body)
+    length = len(body) if claims is None else claims
+    return PREFIX.pack(MAGIC, VERSION, length, zlib.crc32(squeezed)) + squeezed
+
+
+def forged(**changes: object) -> bytes:
+    """A sound batch whose head says something else."""
+    body = wire._body(encode(batch([JudgedObservation(day(1)[0])])))
+    (size,) = HEAD.unpack_from(body)
+    head = orjson.dumps(orjson.loads(body[HEAD.size : HEAD.size + size]) | changes)
+    return packed(HEAD.pack(len(head)) + head + body[HEAD.size + size :])
+
+
+@pytest.mark.slow
+def test_five_seconds_of_a_node_come_back_bit_for_bit() -> None:
+    """Frames, events, what was not read, findings and incidents."""
+    judged = [JudgedObservation(o) for o in day(5)]
+    event = Event(
+        7, 8, gpu(1), "xid", {"code": 79, "ratio": float("inf"), "by": "kmsg", "new": True}
+    )
+    last = replace(
+        judged[-1].observation,
+        host="n1",
+        events=(event,),
+        unread=(Unread("hung", "GPU-1", "power"),),
+        outcome="failed",
+        error="timed out",
+    )
+    judged[-1] = JudgedObservation(last, (FINDING,), (INCIDENT,))
+    sent = batch(judged, number=4, previous=17)
+    back = decode(encode(sent))
+    assert [b.observation for b in back.judged] == [j.observation for j in judged]
+    assert [repr(b) for b in back.judged[-1][1:]] == [repr(j) for j in judged[-1][1:]]
+    assert replace(back, judged=()) == replace(sent, judged=())
+
+
+def test_devices_that_change_within_a_batch_come_back() -> None:
+    """A GPU that is lost, a serial number that becomes known, a column that is there once."""
+    clock = FakeClock()
+    device = gpu(0)
+    named = Device(device.host, device.kind, device.id, {**device.attributes, "serial": "42"})
+    frames = [
+        gpu_frame(clock, {"temperature_celsius": 41.5}, {"temperature_celsius": None}),
+        gpu_frame(clock, {"energy_millijoules": 2**64 - 1}),
+        frame_of("gpu", [(named, {"temperature_celsius": -0.0})], 1_000, 2),
+        frame_of("gpu", [], 2_000, 3),
+    ]
+    judged = [JudgedObservation(observed(clock, *frames, seq=9))]
+    assert decode(encode(batch(judged))).judged[0].observation == judged[0].observation
+
+
+def test_a_column_of_another_version_is_left_out() -> None:
+    """The others come back: agents and gateways are not upgraded in the same second."""
+    clock = FakeClock()
+    values = {"temperature_celsius": 40.0, "power_milliwatts": 5.0, "energy_millijoules": 7}
+    sent = batch([JudgedObservation(observed(clock, gpu_frame(clock, values)))])
+    body = wire._body(encode(sent))
+    newer = packed(body.replace(b"power_milliwatts", b"power_zilliwatts"))
+    frame = decode(newer).judged[0].observation.frames[0]
+    assert frame.value("temperature_celsius", 0) == 40
+    assert frame.value("energy_millijoules", 0) == 7
+    assert frame.value("power_milliwatts", 0) is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"", "no batch"),
+        (b"GET / HTTP/1.1\r\n\r\n", "no batch"),
+        (PREFIX.pack(MAGIC, VERSION + 1, 0, 0), "format 2; this version reads 1"),
+        (PREFIX.pack(MAGIC, VERSION, 1 << 31, 0), "claims 2147483648 bytes"),
+        (PREFIX.pack(MAGIC, VERSION, 9, 1) + b"x", "checksum"),
+        (
+            PREFIX.pack(MAGIC, VERSION, 9, zlib.crc32(b"no zlib")) + b"no zlib",
+            "does not decompress",
+        ),
+        (packed(b"", claims=3), "is not the 3 bytes"),
+        (packed(bytes(4)), "does not decode"),
+        (packed(bytes(4096), claims=4), "is not the 4 bytes"),
+        (packed(HEAD.pack(2) + b"{}"), "does not decode"),
+        (forged(host="n2"), "n2 speaks of a device of 'n1'"),
+        (forged(number=1.5), "1.5 where a number"),
+        (forged(sent_ns=2**64 - 1), "where a number"),
+        (forged(start=None), "None where a text"),
+        (forged(stacks=[]), "bytes too many"),
+        (forged(observations=[[]]), "does not decode"),
+    ],
+)
+def test_other_bytes_are_refused_with_a_reason(raw: bytes, says: str) -> None:
+    """Torn, of another version, forged: one exception, which names what is wrong."""
+    with pytest.raises(BatchError, match=says):
+        decode(raw)
+
+
+@pytest.mark.slow
+def test_a_bomb_costs_no_more_than_a_batch() -> None:
+    """A gigabyte of zeros in a megabyte, whatever length it claims."""
+    bomb = zlib.compress(bytes(64 << 20))
+    raw = PREFIX.pack(MAGIC, VERSION, 1000, zlib.crc32(bomb)) + bomb
+    tracemalloc.start()
+    with pytest.raises(BatchError, match="is not the 1000 bytes"):
+        decode(raw)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("width", "says"), [(1000, "bytes early"), (3000, "96000 readings of devices; 32768 at most")]
+)
+def test_a_stack_that_claims_too_much_is_refused_before_memory_is_taken(
+    width: int, says: str
+) -> None:
+    """Readings that are not there, and more than a minute of any node."""
+    devices = [["n1", "gpu", f"GPU-{n}", {}] for n in range(width)]
+    stack = {
+        "kind": "gpu",
+        "devices": devices,
+        "places": [[0, n] for n in range(32)],
+        "gauges": ["temperature_celsius"],
+        "whole": [True],
+        "gauges_move": [True],
+        "counters": [],
+        "counters_move": [],
+    }
+    tracemalloc.start()
+    with pytest.raises(BatchError, match=says):
+        decode(forged(stacks=[stack]))
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.slow
+@given(st.data())
+def test_damage_is_refused_or_changes_values_only(data: st.DataObject) -> None:
+    """Bytes changed under a right checksum: a BatchError, or observations of this host."""
+    body = bytearray(wire._body(encode(batch([JudgedObservation(o) for o in day(2)]))))
+    for at in data.draw(st.lists(st.integers(0, len(body) - 1), min_size=1, max_size=8)):
+        body[at] = data.draw(st.integers(0, 255))
+    try:
+        back = decode(packed(bytes(body)))
+    except BatchError:
+        return
+    for judged in back.judged:
+        assert isinstance(judged.observation, Observation)
+        assert {d.host for f in judged.observation.frames for d in f.devices} <= {back.host}
+        assert all(isinstance(f.gauges, np.ndarray) for f in judged.observation.frames)
