@@ -44,7 +44,7 @@ log = logging.getLogger("tocsin.agent")
 WATCH_S = 1.0
 # together well within Kubernetes' 30 s between SIGTERM and SIGKILL
 STOP_READS_S, STOP_STORE_S = 5.0, 15.0
-FIXED = ("storage", "simulate", "path")  # sections that a running agent cannot change
+FIXED = ("storage", "bus", "simulate", "path")  # sections that a running agent cannot change
 NOBODY_ELSE = 0o027  # what the agent writes tells whose jobs ran: its own user and group read it
 CANNOT_START = (ConfigError, ListenError, DirectoryTakenError)
 

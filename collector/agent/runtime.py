@@ -24,6 +24,7 @@ from collector.web import AgentPages
 from collector.web.recent import Recent
 from collector.web.status import Node
 from detectors.incidents import Incidents
+from pipeline import plugin
 from pipeline.catalog import agent
 from pipeline.exposition import Exposition
 from pipeline.exposition.process import ProcessSamples
@@ -114,6 +115,10 @@ class Runtime:
         self._outlets = [Outlet(xids_file, self.metrics, world.clock), store]
         # The store comes first: what is shown survives a kill. XIDs are counted before the findings
         # about them are shown: a page has its numbers at once.
+        self._bus = None
+        if config.bus.servers:  # who sends nothing does not pay for the client
+            publisher = plugin.load("collector.bus:Publisher")
+            self._bus = publisher(config.bus, world.host, self.metrics, world.clock)
         self.sinks: tuple[Sink, ...] = (
             store,
             self.xids,
@@ -125,6 +130,7 @@ class Runtime:
             self.suspicions,
             recent,
             self._outlets[0],
+            *([self._bus] if self._bus else ()),
         )
         self._gpus: tuple[object, ...] = ()
         self.metrics.set(agent.BUILD_INFO, 1, VERSION, platform.python_version())
@@ -137,6 +143,8 @@ class Runtime:
         cold = self.snapshots.restore(judge)
         self.exposition.resume(judge.standing(), judge.open())
         self.device_health.resume(judge.open())
+        if self._bus:
+            self._bus.resume(judge.open())
         self.follow(judge)
         return Incidents.name not in cold
 
@@ -149,6 +157,8 @@ class Runtime:
         """Begin to write."""
         for outlet in self._outlets:
             outlet.start()
+        if self._bus:
+            self._bus.start()
 
     def watch(self) -> None:
         """Give new GPUs their XID counters, born at zero."""

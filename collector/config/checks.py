@@ -8,6 +8,7 @@ from pathlib import Path as File
 from typing import Any
 
 from collector.config import address
+from collector.config.bus_checks import bus_problems
 from collector.config.links import template_fault
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
@@ -33,16 +34,19 @@ def check(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _store(config)
     yield from _retention(config)
     yield from _upload(config)
+    yield from bus_problems(config.bus)
     yield from _dialect(config)
     yield from _detectors(config)
     yield from _declared(config)
     yield from _simulate(config)
     yield from _gates(config)
-    if not _NAME.fullmatch(config.storage.cluster):
-        yield (
-            ("storage", "cluster"),
-            f"{config.storage.cluster!r} is not a valid name: only letters, digits, `.`, `-`, `_`",
-        )
+    for section in ("storage", "bus"):
+        cluster = getattr(config, section).cluster
+        if not _NAME.fullmatch(cluster):
+            yield (
+                (section, "cluster"),
+                f"{cluster!r} is not a valid name: only letters, digits, `.`, `-`, `_`",
+            )
 
 
 def _web(config: Config) -> Iterator[tuple[Path, str]]:

@@ -414,6 +414,40 @@ class Storage(Section, frozen=True):
         )
 
 
+class Bus(Section, frozen=True):
+    """What the agent observes, to the gateways of its cluster over NATS JetStream. Off while
+    servers is empty.
+    """
+
+    servers: Annotated[
+        tuple[str, ...],
+        _help(
+            "Addresses of the servers, such as `tls://nats1.example.com:4222`; any one is enough. "
+            "Needs `tocsin[bus]`."
+        ),
+    ] = ()
+    cluster: Annotated[
+        str, _help("Name of the cluster in the subjects; the gateway's must be the same.")
+    ] = "default"
+    credentials_file: Annotated[
+        str,
+        _help(
+            "NATS credentials (a JWT and a seed, as `nsc generate creds` writes them). It should "
+            "allow this host's own subject and nothing else: docs/bus.md."
+        ),
+    ] = ""
+    ca_file: Annotated[
+        str, _help("Certificates (PEM) that sign the servers'; empty uses the system's.")
+    ] = ""
+    cert_file: Annotated[
+        str, _help("Certificate (PEM) of this host, where the servers ask for one.")
+    ] = ""
+    key_file: Annotated[str, _help("Its key (PEM).")] = ""
+    period: Annotated[
+        Seconds, _help("Time between two batches; events and incidents are sent within a second.")
+    ] = Seconds(5)
+
+
 class Drift(Section, frozen=True):
     """Versions and modes that devices should have, compared with the declared values, not with the
     majority.
@@ -553,6 +587,7 @@ class Config(Section, frozen=True):
     exposition: Exposition = field(default_factory=Exposition)
     sources: Sources = field(default_factory=Sources)
     storage: Storage = field(default_factory=Storage)
+    bus: Bus = field(default_factory=Bus)
     detectors: Detectors = field(default_factory=Detectors)
     topology: Topology = field(default_factory=Topology)
     gates: Gates = field(default_factory=Gates)

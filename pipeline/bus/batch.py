@@ -19,10 +19,19 @@ from typing import Any
 
 import orjson
 
-from pipeline.bus.observations import device_from, judged_from, plain_judged, text, whole
+from pipeline.bus.observations import (
+    device_from,
+    incident_of,
+    judged_from,
+    plain_judged,
+    text,
+    whole,
+)
 from pipeline.bus.stack import decode_stack, encode_stack, stacks_of
+from pipeline.finding import Incident
 from pipeline.frame import Frame
 from pipeline.judged import JudgedObservation
+from pipeline.plain import plain
 
 MAGIC, VERSION = b"TOCB", 1
 PREFIX = struct.Struct("<4sBII")
@@ -44,7 +53,8 @@ class Batch:
 
     ``start`` is random per start of the agent, ``number`` counts its batches; ``previous`` is the
     ``seq`` of the observation before the first one, -1 at the beginning. ``sent_ns`` is the host's
-    unix time when it was sent.
+    unix time when it was made. ``open`` are the incidents that are open then: a state that is
+    repeated is not lost with a message.
     """
 
     host: str
@@ -53,6 +63,7 @@ class Batch:
     previous: int
     sent_ns: int
     judged: tuple[JudgedObservation, ...]
+    open: tuple[Incident, ...] = ()
 
 
 def encode(batch: Batch) -> bytes:
@@ -71,6 +82,7 @@ def encode(batch: Batch) -> bytes:
             "previous": batch.previous,
             "sent_ns": batch.sent_ns,
             "observations": [plain_judged(judged) for judged in batch.judged],
+            "open": [plain(incident) for incident in batch.open],
             "stacks": heads,
         }
     )
@@ -102,6 +114,7 @@ def decode(raw: bytes) -> Batch:
             whole(head["previous"], least=-1),
             whole(head["sent_ns"]),
             judged,
+            tuple(map(incident_of, head["open"])),
         )
     except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as damage:
         raise BatchError(f"does not decode: {type(damage).__name__}: {damage}") from damage

@@ -68,7 +68,7 @@ def judged_from(about: Any, host: str, frames: Mapping[int, Frame]) -> JudgedObs
     return JudgedObservation(
         observation,
         tuple(_finding(each, host) for each in findings),
-        tuple(map(_incident, incidents)),
+        tuple(map(incident_of, incidents)),
     )
 
 
@@ -133,8 +133,8 @@ def _finding(values: Any, host: str) -> Finding:
     return found
 
 
-def _incident(values: Any) -> Incident:
-    """Its root may be another host's: what an agent knows of a job's other nodes."""
+def incident_of(values: Any) -> Incident:
+    """An incident. Its root may be another host's: what an agent knows of a job's other nodes."""
     found = incident_from(values)
     device_from(values[1], found.root.host)
     _one_of(found.severity, SEVERITIES)

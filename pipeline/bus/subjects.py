@@ -26,17 +26,12 @@ def token(name: str) -> str:
 
 
 def frames(cluster: str, host: str) -> str:
-    """Subject of a host's observations.
+    """Subject of a host's batches.
 
     >>> frames("c1", "node01")
     'tocsin.v1.c1.frames.node01'
     """
     return f"{ROOT}.{token(cluster)}.frames.{token(host)}"
-
-
-def incidents(cluster: str, host: str) -> str:
-    """Subject of a host's open incidents."""
-    return f"{ROOT}.{token(cluster)}.incidents.{token(host)}"
 
 
 def inbox(host: str) -> str:

@@ -73,6 +73,25 @@ QUEUE_DROPPED = Metric(
     "Observations dropped because a sink's queue was full.",
     ("sink",),
 )
+BUS_CONNECTED = Metric(
+    "tocsin_bus_connected",
+    "gauge",
+    "1 while the bus takes what this agent sends; the log says why not.",
+)
+BUS_BATCHES = Metric(
+    "tocsin_bus_batches_total", "counter", "Batches that the bus has acknowledged."
+)
+BUS_BYTES = Metric("tocsin_bus_bytes_total", "counter", "Bytes of these batches.")
+BUS_DROPPED = Metric(
+    "tocsin_bus_dropped_total",
+    "counter",
+    "Observations that were not sent: a minute old, or too large for the bus.",
+)
+BUS_LAST_SENT = Metric(
+    "tocsin_bus_last_sent_timestamp_seconds",
+    "gauge",
+    "Unix time of the last batch that the bus acknowledged.",
+)
 CLOCK_STEPS = Metric(
     "tocsin_clock_steps_total", "counter", "Steps of the wall clock that re-aligned the schedule."
 )

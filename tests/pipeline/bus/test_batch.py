@@ -57,7 +57,7 @@ def test_five_seconds_of_a_node_come_back_bit_for_bit() -> None:
         error="timed out",
     )
     judged[-1] = JudgedObservation(last, (FINDING,), (INCIDENT,))
-    sent = batch(judged, number=4, previous=17)
+    sent = replace(batch(judged, number=4, previous=17), open=(INCIDENT, INCIDENT))
     back = decode(encode(sent))
     assert [b.observation for b in back.judged] == [j.observation for j in judged]
     assert [repr(b) for b in back.judged[-1][1:]] == [repr(j) for j in judged[-1][1:]]

