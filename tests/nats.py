@@ -8,6 +8,7 @@ import asyncio
 import base64
 import binascii
 import json
+import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,6 @@ from typing import Any, TypeVar
 
 import nats
 from nacl.signing import SigningKey
-from nats.js.api import StreamConfig
 
 from collector.bus.credentials import load
 from tests.servers import Server
@@ -25,6 +25,7 @@ from tests.wait import until
 T = TypeVar("T")
 PROGRAM = Path(sys.executable).with_name("nats-server")
 OPERATOR, ACCOUNT, USER, SEED = 14 << 3, 0, 20 << 3, 18 << 3  # nats-io/nkeys, nkeys.go
+PAGE = Path(__file__).parent.parent / "docs/bus.md"
 SUBJECTS = "tocsin.v1.*.frames.*"
 
 
@@ -175,13 +176,15 @@ class Nats:
 
         return asyncio.run(asked())
 
-    def stream(self, **options: Any) -> None:
-        """The stream of docs/bus.md, on one server."""
+    def stream(self, **changes: Any) -> None:
+        """The stream of docs/bus.md, of any cluster, on one server."""
+        (given,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+        config = json.loads(given) | {"subjects": [SUBJECTS], "num_replicas": 1} | changes
 
         async def made(client: Any) -> None:
-            await client.jetstream().add_stream(
-                StreamConfig(name="tocsin", subjects=[SUBJECTS], **options)
-            )
+            raw = json.dumps(config).encode()
+            answer = await client.request("$JS.API.STREAM.CREATE.tocsin", raw)
+            assert "error" not in json.loads(answer.data), answer.data
 
         self.ask(made)
 

@@ -29,6 +29,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "prometheus_client": ("pipeline/exposition/",),
     "isal": ("pipeline/exposition/", "collector/web/"),
     "orjson": (
+        "pipeline/bus/batch.py",
         "pipeline/exposition/",
         "collector/agent/findings_log.py",
         "pipeline/store/",
