@@ -177,6 +177,22 @@ class Child:
         except (OSError, ValueError):
             return False
 
+    def send_all(self, data: bytes, timeout_s: float) -> bool:
+        """Write all of it, waiting for room in the pipe; False where that took too long, or it no
+        longer listens.
+        """
+        end_s, left = time.monotonic() + timeout_s, memoryview(data)
+        room = select.poll()
+        try:
+            room.register(self._stdin.fileno(), select.POLLOUT)
+            while left:
+                if not room.poll(max(end_s - time.monotonic(), 0.0) * 1000):
+                    return False
+                left = left[os.write(self._stdin.fileno(), left[:65536]) :]
+        except (OSError, ValueError):
+            return False
+        return True
+
     def receive(self, timeout_s: float, max_bytes: int = 1 << 18) -> bytes | None:
         """What it wrote, as soon as there is anything; None where nothing came in time, empty
         once its output is closed.

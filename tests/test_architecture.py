@@ -37,7 +37,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "collector/web/",
     ),
     "h2": ("collector/sources/jobs/kubelet/grpc.py",),
-    "msgspec": ("collector/config/", "collector/sources/nccl/"),
+    "msgspec": ("collector/config/", "collector/sources/nccl/", "collector/sources/tenants/"),
     "bcrypt": ("collector/web/auth.py",),
     "yaml": ("collector/config/", "collector/node/topology.py"),
     "pyarrow": ("pipeline/store/", "pipeline/replay.py"),

@@ -33,6 +33,10 @@ from collector.sources.nccl.source import NcclSource
 from collector.sources.nccl.suspicion import Suspicions
 from collector.sources.nvml.source import NvmlSource
 from collector.sources.nvml.worker import Deadlines
+from collector.sources.tenants import limits
+from collector.sources.tenants.child_desk import ChildDesk, ReaderOf
+from collector.sources.tenants.cuts import Cuts
+from collector.sources.tenants.desk import Desk
 from pipeline.engine import Schedule
 from pipeline.interfaces import Source
 from pipeline.selfmetrics import SelfMetrics
@@ -55,6 +59,15 @@ class Parts:
     saved: bool = False
     suspicions: Suspicions = field(default_factory=Suspicions)
     holders: GpuProcesses = field(default_factory=GpuProcesses)
+    cuts: Cuts = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cuts", Cuts(self.metrics))
+
+    def desk(self, source: str, module: str, memory_bytes: int, *paths: Path) -> Desk:
+        """A child that reads what tenants wrote, with a module's reader."""
+        reader = ReaderOf(module, memory_bytes, tuple(map(str, paths)))
+        return ChildDesk(source, reader, self.metrics, self.cuts)
 
 
 def topology_of(section: settings.Topology, host: str) -> Topology | None:
@@ -159,6 +172,8 @@ def _nccl(parts: Parts) -> Source:
         mode=section.ras,
         monitor=section.monitor,
         holders=parts.holders,
+        desk=parts.desk("nccl", "collector.sources.nccl.reader", limits.NCCL_BYTES, world.procfs),
+        cuts=parts.cuts,
     )
 
 

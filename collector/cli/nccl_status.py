@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.library import Versions, search, version_of
-from collector.sources.nccl.discovery.scan import Found, Scan, Scanner
+from collector.sources.nccl.discovery.scan import Scan, Scanner
 from collector.sources.nccl.discovery.sockets import ras_clients
 from collector.sources.nccl.ras.policy import FIRST_SAFE
 

@@ -21,7 +21,7 @@ class Tail:
 
     The file may be truncated, replaced or absent at any time. ``from_the_end``: of a file that is
     there at the first read, only so many last bytes are read. ``lost`` counts lines that were too
-    long. Memory: one line and one read.
+    long, ``behind`` is how many bytes the last read left. Memory: one line and one read.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Tail:
         owner: int | None = None,
         from_the_end: int = FROM_THE_END,
     ) -> None:
-        self.lost = 0
+        self.lost = self.behind = 0
         self._path, self._root, self._owner = path, root, owner
         self._from_the_end = from_the_end
         self._fd = -1
@@ -53,6 +53,7 @@ class Tail:
             self._open()
             data = os.pread(self._fd, max_bytes, self._offset)
         self._offset += len(data)
+        self.behind = max(os.fstat(self._fd).st_size - self._offset, 0)
         return self._lines(data)
 
     def close(self) -> None:

@@ -502,8 +502,22 @@ NCCL_DUMPS = Metric(
 TENANT_CUT = Metric(
     "tocsin_tenant_cut",
     "gauge",
-    "Jobs or processes that are not read because their tenant (user or pod) exceeds its share.",
+    (
+        "What is not read of a job because its tenant (user or pod) exceeds a limit: jobs, "
+        "processes, bytes, dumps, ranks (of a RAS report), time (CPU seconds), or child (looks "
+        "that ended the child that reads what tenants wrote)."
+    ),
     ("job", "tenant", "limit"),
+)
+TENANT_LOOKS_LOST = Metric(
+    "tocsin_tenant_looks_lost_total",
+    "counter",
+    (
+        "Looks at what a job wrote that gave nothing, by source (nccl, joblog or jobs) and reason: "
+        "memory, cpu or time (a limit), died, garbage (of the child that looked), failed, or stuck "
+        "(children hang in the kernel)."
+    ),
+    ("source", "reason"),
 )
 NCCL_STATE = Metric(
     "tocsin_nccl_job_state",

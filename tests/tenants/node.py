@@ -21,9 +21,14 @@ from typing import Any
 
 from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
 from collector.sources.nccl.discovery.devices import opened_minors
-from collector.sources.nccl.discovery.scan import Found, Scanner
+from collector.sources.nccl.discovery.found import Found
+from collector.sources.nccl.discovery.scan import Scanner
 from collector.sources.nccl.source import NcclSource
 from collector.sources.nccl.suspicion import Suspicions
+from collector.sources.tenants.child_desk import ChildDesk, ReaderOf
+from collector.sources.tenants.cuts import Cuts
+from collector.sources.tenants.desk import Desk
+from collector.sources.tenants.limits import NCCL_BYTES
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device
@@ -92,11 +97,14 @@ class Node:
         self.clock = FakeClock(time.time_ns(), time.monotonic_ns())
         self.clock.advance(OLD_S)
         self.metrics, self.board, self.holders = SelfMetrics(), Suspicions(), GpuProcesses()
-        self._seq = 0
+        self.cuts, self._seq = Cuts(self.metrics), 0
+        self.desk: Desk = self._child()
         self.renew()
 
-    def renew(self, **options: Any) -> None:
-        """A source that was just started, with other options."""
+    def renew(self, desk: Desk | None = None) -> None:
+        """A source that was just started; it reads in a child unless another desk is given."""
+        self.desk.close()
+        self.desk = desk or self._child()
         self.source = NcclSource(
             self.proc,
             HOST,
@@ -105,8 +113,13 @@ class Node:
             suspicions=self.board,
             opened=_opened,
             holders=self.holders,
-            **options,
+            desk=self.desk,
+            cuts=self.cuts,
         )
+
+    def _child(self) -> ChildDesk:
+        reader = ReaderOf("collector.sources.nccl.reader", NCCL_BYTES, (str(self.proc),))
+        return ChildDesk("nccl", reader, self.metrics, self.cuts)
 
     def file(self, name: str, content: bytes, user: int = 0) -> Path:
         """A file below the node's folder that everybody may read."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 import pytest
 
-from collector.sources.nccl import children
+from collector.sources.nccl import dump_watch
+from collector.sources.nccl.flight_recorder.read import DumpAnswer, DumpRequest
+from collector.sources.nccl.reader import NcclReader
+from collector.sources.tenants.desk import LocalDesk
 from tests.collector.sources.nccl.inspector.lines import line
 from tests.collector.sources.nccl.recordings import DUMPS
 from tests.tenants.fuse import DeadFileSystem
@@ -21,13 +23,13 @@ DUMP = (DUMPS / "fr_gloo_missing_rank2.json").read_bytes()
 
 def test_an_unchanged_dump_is_read_once(node: Node) -> None:
     """However many other jobs the node has; a changed one is read once more."""
-    requests: list[Any] = []
+    requests: list[DumpRequest] = []
 
-    def read(given: Any) -> list[dict[str, Any]]:
-        requests.extend(given)
-        return [{"events": []} for _ in given]
+    def read(request: DumpRequest) -> DumpAnswer:
+        requests.append(request)
+        return DumpAnswer()
 
-    node.renew(read=read)
+    node.renew(LocalDesk(NcclReader(node.proc, read=read)))
     dumps = []
     for user, job in ((ALICE, "71"), (BOB, "72")):
         node.start(
@@ -39,12 +41,12 @@ def test_an_unchanged_dump_is_read_once(node: Node) -> None:
         dumps.append(node.file(f"dump{job}_0", DUMP, user))
     for _ in range(24):
         node.read()
-    assert sorted(request["job"] for request in requests) == ["71", "72"]
+    assert sorted(request.job for request in requests) == ["71", "72"]
     later = node.clock.time_ns() + 10**9
     os.utime(dumps[0], ns=(later, later))
     for _ in range(24):
         node.read()
-    assert sorted(request["job"] for request in requests) == ["71", "71", "72"]
+    assert sorted(request.job for request in requests) == ["71", "71", "72"]
 
 
 def test_two_jobs_with_inspector_logs_of_the_same_name_are_followed_apart(node: Node) -> None:
@@ -78,7 +80,7 @@ def test_a_dump_on_a_dead_file_system_delays_no_other_job(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked for in a child that ends, once in an hour, and reported as refused."""
-    monkeypatch.setattr(children, "REMOTE_S", 3.0)
+    monkeypatch.setattr(dump_watch, "REMOTE_S", 3.0)
     folder = node.folder / "dead"
     folder.mkdir(mode=0o755)
     try:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.sources.nccl import children
 from collector.sources.nccl.inspector.watch import NODE_RANKS, RANKS
+from collector.sources.tenants.limits import LOGS_BYTES, NCCL_BYTES, TASKS_BYTES
 from tests.collector.sources.nccl.inspector.lines import line
 from tests.tenants.node import ALICE, MALLORY, Node, reports
 from tests.wait import PATIENCE_S
@@ -22,8 +22,26 @@ PROCESSES = 48
 AGENT_BYTES = 64 << 20
 LOOK = """
 import json, resource, sys
-from collector.sources.nccl.children import read_dumps
-refused = ["refused" in answer for answer in read_dumps(json.loads(sys.argv[1]))]
+from collector.sources.nccl.flight_recorder.read import DumpRequest
+from collector.sources.nccl.reader import NcclReader
+from collector.sources.tenants.child_desk import ChildDesk, ReaderOf
+from collector.sources.tenants.cuts import Cuts
+from collector.sources.tenants.desk import Who
+from collector.sources.tenants.limits import NCCL_BYTES
+from pipeline.selfmetrics import SelfMetrics
+metrics = SelfMetrics()
+desk = ChildDesk(
+    "nccl",
+    ReaderOf("collector.sources.nccl.reader", NCCL_BYTES, ("/proc",)),
+    metrics,
+    Cuts(metrics),
+)
+requests = [
+    DumpRequest(sys.argv[1], name, None, False, 0, "666", "n1", 5, 10**18) for name in sys.argv[2:]
+]
+who = Who("666", "user65534")
+refused = [bool(desk.ask(NcclReader.dump, who, 60.0, request).refused) for request in requests]
+desk.close()
 print(json.dumps([refused, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024]))
 """
 UNIT = Path(__file__).parents[2] / "deploy/systemd/tocsin.service"
@@ -66,24 +84,13 @@ def test_a_large_dump_is_refused_unread(tmp_path: Path) -> None:
     with (tmp_path / "dump").open("wb") as file:
         file.write(b"\x80\x02")
         file.truncate(250 << 20)
-    request = {
-        "root": str(tmp_path),
-        "path": "/dump",
-        "owner": None,
-        "http": False,
-        "rank": 0,
-        "job": "666",
-        "host": "n1",
-        "pid": 5,
-        "time_ns": 10**18,
-    }
     with (tmp_path / "wide").open("wb") as file:  # as many numbers as a pickle may have opcodes
         file.write(b"\x80\x02")
         for _ in range(79):
             file.write(b"Jabcd" * 100_000)
     # In a process of its own: the largest of its children is the one that looks.
     looked = subprocess.run(
-        [sys.executable, "-c", LOOK, json.dumps([request, {**request, "path": "/wide"}])],
+        [sys.executable, "-c", LOOK, str(tmp_path), "/dump", "/wide"],
         capture_output=True,
         text=True,
         check=True,
@@ -91,13 +98,13 @@ def test_a_large_dump_is_refused_unread(tmp_path: Path) -> None:
     )
     refused, largest = json.loads(looked.stdout)
     assert refused == [True, True]
-    assert largest < children.MEMORY_BYTES + AGENT_BYTES
+    assert largest < NCCL_BYTES + AGENT_BYTES
     assert (tmp_path / "dump").stat().st_size == 250 << 20
 
 
 def test_the_units_limits_hold_agent_and_children() -> None:
-    """The largest child, the agent, the driver's child and sealing are below MemoryHigh; a killed
-    child does not stop the agent.
+    """The children that read what tenants wrote, the agent, the driver's child and sealing are
+    below MemoryHigh; a killed child does not stop the agent.
     """
     unit = dict(
         row.split("=", 1)
@@ -105,6 +112,7 @@ def test_the_units_limits_hold_agent_and_children() -> None:
         if row.startswith(("Memory", "OOMPolicy"))
     )
     agent, driver, sealing = 64, 20, 160  # MiB: docs/operating.md
-    needed = children.MEMORY_BYTES // (1 << 20) + agent + driver + sealing
+    children = (NCCL_BYTES + LOGS_BYTES + TASKS_BYTES) >> 20
+    needed = children + agent + driver + sealing
     assert needed < int(unit["MemoryHigh"].removesuffix("M")) < int(unit["MemoryMax"][:-1])
     assert unit["OOMPolicy"] == "continue"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from collector.sources.nccl.discovery.scan import Found
+from collector.sources.nccl.discovery.found import Found
 from pipeline.nccl.member import Member
 from pipeline.nccl.report import Report
 

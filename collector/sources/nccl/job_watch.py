@@ -6,33 +6,51 @@ One of each job, so that no job's files replace what is remembered of another's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.identity import Owner
-from collector.sources.nccl.discovery.scan import Found
-from collector.sources.nccl.flight_recorder.watch import DumpWatch
-from collector.sources.nccl.inspector.watch import InspectorWatch
+from collector.sources.nccl.dump_watch import DumpWatch
 from collector.sources.nccl.jobs import Job
+from collector.sources.nccl.reader import NcclReader
+from collector.sources.tenants.desk import Desk, Who
 from pipeline.nccl.report import Report
 
+SWITCH = "NCCL_INSPECTOR_ENABLE"
+INSPECTOR_S = 10.0  # for one look at the logs of a job: 16 MiB take half a second
 REPORT_S = 60.0  # between two reports of what the Inspector saw
 
 
 @dataclass(slots=True)
 class JobWatch:
-    """The watches of one job; ``completed`` is what the Inspector of each process saw last."""
+    """The watches of one job; ``completed`` is what the Inspector of each process saw last,
+    ``bandwidths`` in 10^9 bytes/s, ``behind`` the bytes of its logs beyond its share.
+    """
 
     owner: Owner
+    who: Who
     dumps: DumpWatch
-    inspector: InspectorWatch
+    bandwidths: tuple[float, ...] = ()
+    behind: int = 0
     completed: dict[tuple[int, float], Report] = field(default_factory=dict)
     reported_s: float = float("-inf")
 
-    def inspect(self, job: Job, now_s: float) -> Iterable[Report]:
-        """The Inspector's reports that are due; ``now_s`` is monotonic."""
-        for process, report in self.inspector.look(job.present, now_s):
-            self.completed[_key(process)] = replace(report, job=job.name, world_rank=process.rank)
+    def inspect(self, desk: Desk, job: Job, logs: int, now_s: float) -> Iterable[Report]:
+        """The Inspector's reports that are due; ``now_s`` is monotonic, ``logs`` of how many equal
+        shares each of its logs has one.
+        """
+        present = tuple(p for p in job.present if p.environment.get(SWITCH) == "1")
+        if present:
+            look = desk.ask(
+                NcclReader.inspector, self.who, INSPECTOR_S, job.name, present, logs, now_s
+            )
+            for row, report in look.reports:
+                process = present[row]
+                self.completed[_key(process)] = replace(
+                    report, job=job.name, world_rank=process.rank
+                )
+            self.bandwidths, self.behind = look.bandwidths, look.behind
         for key in self.completed.keys() - set(map(_key, job.present)):
             del self.completed[key]
         if not self.completed or now_s - self.reported_s < REPORT_S:
@@ -40,22 +58,18 @@ class JobWatch:
         self.reported_s = now_s
         return tuple(self.completed.values())
 
-    def share(self, logs: int) -> None:
-        """Its logs are some of so many of equal shares."""
-        self.inspector.share(logs)
-
-    def close(self) -> None:
-        """Let go of all files. Safe to call twice."""
-        self.inspector.close()
-
 
 def _key(process: Found) -> tuple[int, float]:
     return process.pid, process.started_s
 
 
-def shares_of(jobs: Iterable[Job]) -> dict[str, int]:
-    """By tenant, of how many equal shares each of its Inspector logs has one: tenants share alike,
-    and so do the processes of each.
+def shares_of(
+    jobs: Iterable[Job], of: Callable[[Job], int] = lambda job: len(job.present)
+) -> dict[str, int]:
+    """By tenant, of how many equal shares each of its Inspector logs (or of another part of a job,
+    of which ``of`` gives the number) has one: tenants share alike, and so do the parts of each.
     """
-    logs = Counter(job.owner.tenant for job in jobs for _ in job.present)
-    return {tenant: count * len(logs) for tenant, count in logs.items()}
+    parts: Counter[str] = Counter()
+    for job in jobs:
+        parts[job.owner.tenant] += of(job)
+    return {tenant: count * len(parts) for tenant, count in parts.items()}

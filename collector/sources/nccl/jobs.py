@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collector.sources.nccl.discovery.environment import number_of
+from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.identity import Owner
-from collector.sources.nccl.discovery.scan import Found
 from pipeline.clock import Instant
 from pipeline.frame import Device
 from pipeline.observation import Event, Value

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from collector.sources.nccl.attribute_ranks import joined
+from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.library import Version
-from collector.sources.nccl.discovery.scan import Found
-from collector.sources.nccl.discovery.sockets import Listener, addresses, ras_clients
-from collector.sources.nccl.ras.client import READ_S, Address, RasError, ask_any
+from collector.sources.nccl.discovery.sockets import Listener
+from collector.sources.nccl.ras.client import CONNECT_S, READ_S, Address, RasError
 from collector.sources.nccl.ras.continuity import Continuity
-from collector.sources.nccl.ras.json_report import parse_json
-from collector.sources.nccl.ras.listening import Listening
 from collector.sources.nccl.ras.policy import (
     CLOSE_LOOKS,
     SPACING_S,
@@ -29,7 +26,8 @@ from collector.sources.nccl.ras.policy import (
     unfit,
 )
 from collector.sources.nccl.ras.strays import Server, Strays
-from collector.sources.nccl.sanitize import FormatError
+from collector.sources.nccl.reader import NcclReader
+from collector.sources.tenants.desk import NODE, Desk, LookLostError, Who
 from pipeline.catalog import agent
 from pipeline.guard import Health
 from pipeline.nccl.report import Report
@@ -42,7 +40,11 @@ MAX_DOUBLINGS = 4  # of the time between two polls of a job whose RAS fails: 4 m
 # servers that are waited for in one poll, 12 s each: a stopped process accepts, and its neighbours
 # answer
 MAX_SILENT = 2
+NODE_RANKS = 65_536  # of all reports of one read, in shares: 1,024 ranks in 64 communicators
+DECODE_S = 5.0
+LOOK_S = 5.0
 
+_TOO_LARGE = {"flood": "bytes", "ranks": "ranks"}
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to
 
 
@@ -65,7 +67,8 @@ class PollState:
     addresses: frozenset[str] = frozenset()  # of the job's network namespace here
     report: Report | None = None  # the last that was trusted
     refused: Refusal | None = None
-    listening: Listening = field(default_factory=Listening)
+    listening: bool = False
+    cut: str = ""  # why its last answer was too large: bytes or ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +84,12 @@ class LocalJob:
     versions: tuple[Version, ...]
     suspected_s: float | None
     rivals: tuple[frozenset[int], ...] = ()
+    who: Who = NODE
+    max_ranks: int = NODE_RANKS
 
 
 class RasPoller:
-    """``ask`` gets the report of the first address that answers (RasError).
-
-    ``proc`` is where processes and sockets are found.
-    """
+    """``desk`` asks and reads; ``proc`` is where processes and sockets are found."""
 
     def __init__(
         self,
@@ -95,15 +97,10 @@ class RasPoller:
         proc: Path,
         mode: Mode,
         metrics: SelfMetrics,
-        ask: Callable[[Sequence[Address]], bytes] = ask_any,
+        desk: Desk,
     ) -> None:
-        self._host, self._proc, self._mode, self._metrics, self._ask = (
-            host,
-            proc,
-            mode,
-            metrics,
-            ask,
-        )
+        self._host, self._proc, self._mode, self._metrics = host, proc, mode, metrics
+        self._desk = desk
         self._jobs: dict[str, PollState] = {}
         self._strays = Strays()
 
@@ -116,15 +113,14 @@ class RasPoller:
         asked = self._jobs.get(name)
         return asked.failures if asked else 0
 
+    def cut(self, name: str) -> str:
+        """Why the last answer of a job was too large: bytes, ranks, or "" where it was not."""
+        asked = self._jobs.get(name)
+        return asked.cut if asked else ""
+
     def forget(self, name: str) -> None:
         """The job is over."""
-        if asked := self._jobs.pop(name, None):
-            asked.listening.close()
-
-    def close(self) -> None:
-        """Close all connections. Safe to call twice."""
-        for asked in self._jobs.values():
-            asked.listening.close()
+        self._jobs.pop(name, None)
 
     def listen(self, job: LocalJob, now_s: float, time_ns: int) -> Report | None:
         """Events of the job's RAS since the last call, as a report; None where there are none, or
@@ -133,10 +129,13 @@ class RasPoller:
         asked = self.of(job.name)
         situation = _situation(job, asked)
         if unfit(self._mode, situation, now_s) or situation.first_to_ask is not True:
-            asked.listening.close()
+            if asked.listening:
+                asked.listening = False
+                self._desk.ask(NcclReader.hush, job.who, LOOK_S, job.name)
             return None
         address = self._servers(job, asked)[0].address
-        peers = tuple(asked.listening.look(address, now_s))
+        asked.listening = True
+        peers = self._desk.ask(NcclReader.listen, job.who, LOOK_S, job.name, address, now_s)
         if not peers:
             return None
         dead = tuple(dict.fromkeys(e.peer for e in peers if e.event == "PEER_DEAD"))
@@ -162,13 +161,14 @@ class RasPoller:
         self._strays.begin(time_ns)
         try:
             report = asked.continuity.check(replace(self._fetch(job, asked), time_ns=time_ns))
-        except (RasError, FormatError) as error:
-            cause = error.cause if isinstance(error, RasError) else "garbage"
+        except (RasError, LookLostError) as error:
+            cause = error.cause if isinstance(error, RasError) else "lost"
             self._metrics.add(agent.NCCL_POLLS, cause)
             asked.health.failed(str(error), time_ns)
             asked.failures, asked.slow = asked.failures + 1, cause != "refused"
+            asked.cut = _TOO_LARGE.get(cause, "")
             return None
-        asked.failures = 0
+        asked.failures, asked.cut = 0, ""
         asked.health.succeeded()
         self._metrics.add(agent.NCCL_POLLS, "trusted" if report.trusted else "untrusted")
         report = joined(
@@ -190,8 +190,9 @@ class RasPoller:
             rows = [
                 (p.pid, p.network, p.environment.get("NCCL_RAS_ADDR", "")) for p in job.processes
             ]
-            asked.listeners = ras_clients(self._proc, rows)
-            asked.addresses = addresses(self._proc / str(job.processes[0].pid) / "net")
+            found = self._desk.ask(NcclReader.sockets, job.who, LOOK_S, tuple(rows))
+            asked.listeners = dict(found.listeners)
+            asked.addresses = frozenset(found.addresses)
 
     def _fetch(self, job: LocalJob, asked: PollState) -> Report:
         """The report of this job: another one of the same user may listen on the same
@@ -203,10 +204,7 @@ class RasPoller:
         first = servers[0]
         end = time.monotonic() + READ_S
         for _ in range(min(MAX_TRIES + len(job.rivals), MAX_TRIES_CROWD)):
-            report = parse_json(
-                self._ask([server.address for server in servers[:MAX_SILENT]]),
-                f"{first.address.host}:{first.address.port}",
-            )
+            report = self._asked(job, [server.address for server in servers[:MAX_SILENT]])
             pids = {pid for _, pid in _members(report)}
             if is_of(pids, _own_pids(job), job.rivals) or not (pids or job.rivals):
                 return report
@@ -215,13 +213,28 @@ class RasPoller:
                 break
         raise RasError("refused", "only another job answers on its port, or one of equal pids")
 
+    def _asked(self, job: LocalJob, addresses: list[Address]) -> Report:
+        """The first report that any of these gives. RasError, LookLostError."""
+        origin = f"{addresses[0].host}:{addresses[0].port}"
+        answer = self._desk.ask(
+            NcclReader.ras,
+            job.who,
+            len(addresses) * (CONNECT_S + READ_S) + DECODE_S,
+            tuple(addresses),
+            origin,
+            job.max_ranks,
+        )
+        if answer.report is None:
+            raise RasError(answer.cause, answer.message)
+        return answer.report
+
     def _servers(self, job: LocalJob, asked: PollState) -> list[Server]:
         # our own, whichever tree the jobs are found in
         ours = _namespace(Path("/proc/self/ns/net"))
         found = []
         for process in job.processes:
             foreign = process.network not in {0, ours}
-            namespace = self._proc / str(process.pid) / "ns" / "net" if foreign else None
+            namespace = str(self._proc / str(process.pid) / "ns" / "net") if foreign else ""
             found += [
                 Server(
                     Address(_ANY.get(x.host, x.host), x.port, namespace), process.network, x.user

@@ -7,24 +7,27 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from collector.node.gpu_processes import GpuProcesses
-from collector.sources.nccl.children import find_version, read_dumps
+from collector.sources.nccl.discovery.found import Found, Glance, Seen
 from collector.sources.nccl.discovery.holding import holding
 from collector.sources.nccl.discovery.library import Versions, version_of
-from collector.sources.nccl.discovery.scan import Found, Scanner
-from collector.sources.nccl.flight_recorder.watch import DumpWatch, Read
-from collector.sources.nccl.inspector.watch import InspectorWatch
+from collector.sources.nccl.discovery.procfs import Library
+from collector.sources.nccl.discovery.scan import Scanner
+from collector.sources.nccl.dump_watch import DumpWatch
 from collector.sources.nccl.job_watch import JobWatch, shares_of
 from collector.sources.nccl.jobs import Job, Jobs
 from collector.sources.nccl.progress import Values, of_inspector, of_ras
-from collector.sources.nccl.ras.client import Address, ask_any
 from collector.sources.nccl.ras.policy import Mode
-from collector.sources.nccl.ras_poller import LocalJob, RasPoller
-from collector.sources.nccl.shares import cut_series, fair
+from collector.sources.nccl.ras_poller import NODE_RANKS, LocalJob, RasPoller
+from collector.sources.nccl.reader import NcclReader
 from collector.sources.nccl.suspicion import Suspicions
+from collector.sources.tenants.cuts import Cuts
+from collector.sources.tenants.desk import NODE, Desk, LocalDesk, LookLostError, Who
+from collector.sources.tenants.shares import fair
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock, Instant, instant
 from pipeline.frame import Device, frame_of
@@ -40,6 +43,12 @@ log = logging.getLogger("tocsin.nccl")
 SCAN_S = 15.0
 # shown; a node of 16 GPUs in 7 instances holds at most 112, and one to four in practice
 MAX_JOBS = 64
+MIN_RANKS = 1024  # of a RAS report, whatever the share
+LIBRARY_S = 20.0  # half a gigabyte from a cold disk
+FORGET_S = 5.0
+# Processes looked at together, in how many seconds; a look that is lost is tried without the
+# process that cost it, so often in one scan.
+GLANCES, GLANCES_S, MAX_LOSSES, SKIP_S = 512, 10.0, 3, 3600.0
 
 
 class NcclSource:
@@ -48,8 +57,8 @@ class NcclSource:
 
     ``monitor`` also listens.
 
-    ``ask``, ``read`` and ``find`` are how RAS is asked, dumps are read and versions found:
-    over TCP, and in children.
+    ``desk`` is where an NcclReader reads what tenants wrote: in a child, or by default in this
+    process. ``cuts`` shows who was cut.
     """
 
     name = "nccl"
@@ -64,24 +73,24 @@ class NcclSource:
         suspicions: Suspicions,
         mode: Mode = "auto",
         monitor: bool = False,
-        ask: Callable[[Sequence[Address]], bytes] = ask_any,
-        read: Read = read_dumps,
+        desk: Desk | None = None,
+        cuts: Cuts | None = None,
         opened: Callable[[Path], Collection[int]] | None = None,
         holders: GpuProcesses | None = None,
-        find: Callable[[Path, str], str] = find_version,
     ) -> None:
         self._host, self._clock, self._metrics, self._suspicions = host, clock, metrics, suspicions
         self._node, self._monitor = Device(host, "node", host), monitor
-        self._scanner, self._holders = Scanner(proc, opened), holders or GpuProcesses()
-        self._versions = Versions(proc, find)
+        self._desk, self._cuts = desk or LocalDesk(NcclReader(proc)), cuts or Cuts(metrics)
+        self._scanner, self._holders = Scanner(proc, opened, self._seen), holders or GpuProcesses()
+        self._versions = Versions(proc)
         self._jobs = Jobs(host)
-        self._ras = RasPoller(host, proc, mode, metrics, ask)
-        self._proc, self._read = proc, read
+        self._ras = RasPoller(host, proc, mode, metrics, self._desk)
+        self._proc = proc
         self._watches: dict[str, JobWatch] = {}  # by job
         self._scanned_s = float("-inf")
+        # By tenant: of how many equal shares each of its logs, or jobs, has one.
         self._logs: dict[str, int] = {}
-        # By limit: how many of each job and tenant were cut.
-        self._cut: dict[str, Counter[tuple[str, str]]] = {}
+        self._shares: dict[str, int] = {}
 
     def read(self) -> Reading:
         """The present jobs, changes and reports. OSError where /proc cannot be read."""
@@ -99,9 +108,9 @@ class NcclSource:
         unread: list[Unread] = []
         values_of: dict[str, tuple[Device, Values]] = {}
         shown, cut = fair(list(self._jobs.now.values()), lambda job: job.owner.tenant, MAX_JOBS)
-        self._cut["jobs"] = Counter((job.owner.name, job.owner.tenant) for job in cut)
-        self._metrics.replace(agent.TENANT_CUT, cut_series(self._cut))
+        self._cuts.put(self.name, "jobs", Counter((j.owner.name, j.owner.tenant) for j in cut))
         self._logs = shares_of(shown)
+        self._shares = shares_of(shown, of=lambda _: 1)
         # Last those whose RAS failed: others may bring their answer, and need not wait for them.
         for job in sorted(shown, key=lambda job: self._ras.failures(job.name)):
             since_s = job.bereft_s(now_s) if since_ns is None else since_ns / SECOND_NS
@@ -109,6 +118,9 @@ class NcclSource:
             device = Device(self._host, "job", job.name, {"nccl": nccl} if nccl else {})
             try:
                 values, found = self._look(job, since_s, now, unread)
+            except LookLostError as error:
+                unread.append(Unread(f"look lost: {error.reason}", job.name))
+                values, found = {"processes": len(job.present)}, []
             except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
                 # whatever a job wrote to cause it, the others are read
                 log.warning("job %s: not read: %s: %s", job.name, type(error).__name__, error)
@@ -117,39 +129,63 @@ class NcclSource:
             events += found
             values_of[job.name] = device, values
         self._count_refusals()
+        self._count_cuts(shown)
+        self._desk.tend()
         rows = [values_of[job.name] for job in shown]
         return Reading((frame_of("job", rows, *now),), tuple(events), tuple(unread))
 
     def close(self) -> None:
         """Let go of all files."""
-        for watch in self._watches.values():
-            watch.close()
-        self._ras.close()
+        self._desk.close()
 
     def _scan(self, now_s: float, at: Instant) -> list[Event]:
         scan = self._scanner.scan(now_s)
         self._metrics.set(agent.NCCL_HIDDEN, scan.hidden)
         held = holding(scan.processes, self._holders.look().holders, self._proc)
         events = self._jobs.update(held, now_s, at)
-        self._cut["processes"] = Counter(
-            (process.owner.name, process.owner.tenant) for process in scan.cut
-        )
+        owners = [process.owner for process in scan.cut]
+        self._cuts.put(self.name, "processes", Counter((o.name, o.tenant) for o in owners))
         for name, watch in list(self._watches.items()):
             job = self._jobs.now.get(name)
             if job is None or job.owner != watch.owner:
-                self._watches.pop(name).close()
+                del self._watches[name]
                 self._ras.forget(name)
+                with suppress(LookLostError):
+                    self._desk.ask(NcclReader.forget, Who(name, watch.who.tenant), FORGET_S, name)
         for job in self._jobs.now.values():
             strange = next(
                 (p for p in job.present if p.library and self._versions.known(p.library) is None),
                 None,
             )
             if strange is not None and strange.library is not None:
-                self._versions.look(
-                    strange.library, strange.pid
-                )  # one a scan: each may take seconds
-                break
+                self._look_inside(strange, strange.library)
+                break  # one a scan: each may take seconds
         return events
+
+    def _look_inside(self, process: Found, library: Library) -> None:
+        """Find the version of a library that does not name it; one whose look was lost has none."""
+        version, who = "", Who(process.owner.name, process.owner.tenant)
+        with suppress(LookLostError):
+            version = self._desk.ask(NcclReader.version, who, LIBRARY_S, process.pid, library.path)
+        self._versions.note(library, version)
+
+    def _seen(self, glances: Sequence[Glance]) -> list[Seen]:
+        """The looks at processes, some at a time. One that costs a look is put off for an hour, and
+        the others are looked at without it.
+        """
+        seen: list[Seen] = []
+        waiting, losses = list(glances), 0
+        while waiting and losses <= MAX_LOSSES:
+            some = tuple(waiting[:GLANCES])
+            try:
+                seen += self._desk.ask(NcclReader.processes, NODE, GLANCES_S, some)
+                waiting = waiting[GLANCES:]
+            except LookLostError as error:
+                losses += 1
+                waiting = [glance for glance in waiting if str(glance.pid) != error.subject]
+                if error.subject.isdecimal():
+                    self._scanner.skip(int(error.subject), self._scanned_s + SKIP_S)
+        return seen
 
     def _look(
         self, job: Job, since_s: float | None, now: Instant, unread: list[Unread]
@@ -157,9 +193,9 @@ class NcclSource:
         """The numbers of one job, and its events of this read."""
         watch = self._watches.get(job.name)
         if watch is None:
-            dumps = DumpWatch(self._host, self._proc, self._read)
-            watch = self._watches[job.name] = JobWatch(job.owner, dumps, InspectorWatch(self._proc))
-        watch.share(self._logs.get(job.owner.tenant, 1))
+            who = Who(job.name, job.owner.tenant)
+            dumps = DumpWatch(self._host, self._proc, self._desk, who)
+            watch = self._watches[job.name] = JobWatch(job.owner, who, dumps)
         values, reports = self._job(job, watch, since_s, now, unread)
         events = [event for report in reports for event in events_of(report, self._node, *now)]
         events += self._dumped(job, watch, now, unread, suspected=since_s is not None)
@@ -176,14 +212,23 @@ class NcclSource:
         reports: list[Report] = []
         now_s = now.mono_ns / SECOND_NS
         versions = tuple(version_of(self._version(p)) for p in job.present)
-        local = LocalJob(job.name, job.present, versions, since_s, self._rivals(job))
+        local = LocalJob(
+            job.name,
+            job.present,
+            versions,
+            since_s,
+            self._rivals(job),
+            watch.who,
+            max(NODE_RANKS // self._shares.get(job.owner.tenant, 1), MIN_RANKS),
+        )
         if report := self._ras.look(local, now_s, now.time_ns):
             reports.append(report)
             unread += [Unread("untrusted", job.name, "ras")] if not report.trusted else []
         if self._monitor and (changes := self._ras.listen(local, now_s, now.time_ns)):
             reports.append(changes)
             job.lost_s = now_s if changes.dead else job.lost_s
-        reports += watch.inspect(job, now_s)
+        logs = self._logs.get(job.owner.tenant, 1)
+        reports += watch.inspect(self._desk, job, logs, now_s)
         asked = self._ras.of(job.name)
         usable = asked.refused not in {
             "off",
@@ -200,7 +245,7 @@ class NcclSource:
                 any(p.environment.get("NCCL_INSPECTOR_ENABLE") == "1" for p in job.present)
             ),
             **of_ras(asked.report),
-            **of_inspector(watch.completed.values(), watch.inspector.bandwidths(job.present)),
+            **of_inspector(watch.completed.values(), watch.bandwidths),
         }
         return values, reports
 
@@ -238,11 +283,28 @@ class NcclSource:
                     dump.refused,
                 )
                 unread.append(Unread("refused", job.name, "flight_recorder"))
-            events += [Event(*at, self._node, kind, facts) for kind, facts in dump.events]
+            if dump.report:
+                written = events_of(dump.report, self._node, dump.report.time_ns)
+                events += [Event(*at, self._node, e.kind, e.attributes) for e in written]
         return events
 
     def _version(self, process: Found) -> str:
         return (self._versions.known(process.library) or "") if process.library else ""
+
+    def _count_cuts(self, jobs: Sequence[Job]) -> None:
+        """What limits cut of each job: bytes of its logs and replies, ranks, dumps."""
+        cut: dict[str, Counter[tuple[str, str]]] = {
+            limit: Counter() for limit in ("bytes", "ranks", "dumps")
+        }
+        for job in jobs:
+            watch, key = self._watches.get(job.name), (job.owner.name, job.owner.tenant)
+            if watch is not None:
+                cut["bytes"][key] += watch.behind
+                cut["dumps"][key] += watch.dumps.cut
+            if limit := self._ras.cut(job.name):
+                cut[limit][key] += 1
+        for limit, counts in cut.items():
+            self._cuts.put(self.name, limit, counts)
 
     def _count_refusals(self) -> None:
         counts: dict[tuple[str, ...], float] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collector.node.gpu_processes import Holder
 from collector.sources.nccl.discovery import procfs
-from collector.sources.nccl.discovery.scan import Found
+from collector.sources.nccl.discovery.found import Found
 
 MPS = "nvidia-cuda-mps"  # its server holds the GPU in place of its clients
 

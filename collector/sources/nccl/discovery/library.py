@@ -1,7 +1,7 @@
 """Which NCCL version a process uses: in its library's name, else in the library itself.
 
 The library is as large as half a gigabyte and may lie on a network file system that hangs, so the
-search runs in a child (aside.py).
+search runs in a child (collector/sources/nccl/reader.py).
 """
 
 from __future__ import annotations
@@ -58,7 +58,11 @@ class Versions:
     ``find`` is given root and path; it may say "".
     """
 
-    def __init__(self, proc: Path, find: Callable[[Path, str], str]) -> None:
+    def __init__(
+        self,
+        proc: Path,
+        find: Callable[[Path, str], str] = lambda root, path: "",  # noqa: ARG005
+    ) -> None:
         self._proc, self._find = proc, find
         self._known: dict[tuple[str, int], str] = {}
 
@@ -70,7 +74,10 @@ class Versions:
 
     def look(self, library: Library, pid: int) -> str:
         """Look for it, through a process that has it mapped."""
-        found = self._find(self._proc / str(pid) / "root", library.path)
+        return self.note(library, self._find(self._proc / str(pid) / "root", library.path))
+
+    def note(self, library: Library, found: str) -> str:
+        """Its version is known, or "" that it holds none."""
         if len(self._known) >= MAX_KNOWN:
             self._known.pop(next(iter(self._known)))
         return self._known.setdefault((library.device, library.inode), found)

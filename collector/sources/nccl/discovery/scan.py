@@ -5,16 +5,15 @@ rarely while it holds no GPU.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.devices import every_minor, is_saved, opened_minors
-from collector.sources.nccl.discovery.environment import environment_of, rank_of
-from collector.sources.nccl.discovery.identity import Owner, owner_of
-from collector.sources.nccl.sanitize import printable
-from collector.sources.nccl.shares import fair
+from collector.sources.nccl.discovery.found import Found, Glance, Seen
+from collector.sources.nccl.discovery.inspect import inspect
+from collector.sources.tenants.shares import fair
 
 MAX_PROCESSES = 100_000
 # processes of one node that hold GPUs: 16 GPUs in 7 instances, some of them shared
@@ -22,37 +21,6 @@ MAX_FOUND = 1024
 # between two looks at one process: an interpreter loads CUDA seconds after its start
 FIRST_PAUSE_S, MAX_PAUSE_S = 15.0, 300.0
 KTHREADD = 2  # the parent of all kernel threads
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A process that holds a GPU.
-
-    ``pid`` and ``parent`` are the host's, ``inner_pid`` what the process calls itself and RAS
-    reports. ``started_s`` is seconds since boot. ``uuids`` are the GPUs it has mapped. ``library``
-    is where it has NCCL from, None where it has none (yet). ``network`` tells network namespaces
-    apart, 0 where that is not known. ``group`` and ``sure`` as in ``identity.Owner``.
-    """
-
-    pid: int
-    inner_pid: int
-    user: int
-    comm: str
-    started_s: float
-    job: str
-    rank: int
-    uuids: tuple[str, ...] = ()
-    library: procfs.Library | None = None
-    network: int = 0
-    parent: int = 0
-    environment: Mapping[str, str] = field(default_factory=dict)
-    group: str = ""
-    sure: bool = False
-
-    @property
-    def owner(self) -> Owner:
-        """The job that it belongs to."""
-        return Owner(self.group, self.user, self.job or f"user{self.user}", self.sure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +51,19 @@ class Scanner:
     """Looks over ``proc`` when asked.
 
     A process that was looked at costs one small file, until it is due again. ``opened`` gives the
-    minor numbers of GPUs whose device files a process has open.
+    minor numbers of GPUs whose device files a process has open; ``look`` looks at the processes
+    that have any, in a child where tenants may be hostile. Those that it leaves out are looked at
+    again with the next scan, but ``skip`` may put one off.
     """
 
-    def __init__(self, proc: Path, opened: Callable[[Path], Collection[int]] | None = None) -> None:
+    def __init__(
+        self,
+        proc: Path,
+        opened: Callable[[Path], Collection[int]] | None = None,
+        look: Callable[[Sequence[Glance]], Sequence[Seen]] | None = None,
+    ) -> None:
         self._proc = proc
+        self._inspect = look or (lambda glances: tuple(inspect(proc, glances, _nobody)))
         self._opened = opened or (every_minor if is_saved(proc) else opened_minors)
         self._known: dict[int, _Known] = {}
 
@@ -99,8 +75,9 @@ class Scanner:
         pids = set(self._pids())
         for pid in self._known.keys() - pids:
             del self._known[pid]
-        for pid in pids:
-            self._look(pid, now_s)
+        glances = [glance for pid in pids if (glance := self._glance(pid, now_s))]
+        for seen in self._inspect(glances) if glances else ():
+            self._note(seen, now_s)
         found = _ranks([known.found for _, known in sorted(self._known.items()) if known.found])
         kept, cut = fair(found, lambda process: process.owner.tenant, MAX_FOUND)
         return Scan(tuple(kept), sum(known.hidden for known in self._known.values()), tuple(cut))
@@ -111,7 +88,13 @@ class Scanner:
                 if entry.name.isascii() and entry.name.isdecimal():
                     yield int(entry.name)
 
-    def _look(self, pid: int, now_s: float) -> None:
+    def skip(self, pid: int, until_s: float) -> None:
+        """Do not look at a process before this (monotonic) time: it cost a look already."""
+        if known := self._known.get(pid):
+            known.due_s = until_s
+
+    def _glance(self, pid: int, now_s: float) -> Glance | None:
+        """A process that is due and may hold a GPU."""
         process = self._proc / str(pid)
         try:
             stat = procfs.stat(procfs.read(process / "stat"))
@@ -119,67 +102,39 @@ class Scanner:
             stat = None
         if stat is None:
             self._known.pop(pid, None)
-            return
+            return None
         known = self._known.get(pid)
         if known is None or known.started != stat.started:
             known = self._known[pid] = _Known(stat.started)
         if now_s < known.due_s or KTHREADD in (pid, stat.parent):
-            return
+            return None
+        opened: tuple[int, ...] | None = ()
         try:
-            known.found, known.hidden = self._inspect(pid, process, stat, known.found), False
+            opened = tuple(self._opened(process))
         except PermissionError:
-            known.found, known.hidden = None, True
+            if not _opens(process / "maps"):
+                self._note(Seen(pid, "hidden"), now_s)
+                return None
+            opened = None
         except OSError:
-            known.found = None  # it ended meanwhile
-        if known.found and known.found.library:
+            pass  # it ended meanwhile
+        if opened == ():
+            self._note(Seen(pid, "none"), now_s)
+            return None
+        return Glance(pid, stat.comm, stat.parent, stat.started, opened)
+
+    def _note(self, seen: Seen, now_s: float) -> None:
+        known = self._known.get(seen.pid)
+        if known is None:
+            return
+        before, found = known.found, seen.found
+        if before is not None and found is not None:  # who it is does not change, whatever it says
+            found = replace(before, uuids=found.uuids, library=found.library or before.library)
+        known.found, known.hidden = found, seen.state == "hidden"
+        if found and found.library:
             known.pause_s = MAX_PAUSE_S
         known.due_s = now_s + known.pause_s
         known.pause_s = min(2 * known.pause_s, MAX_PAUSE_S)
-
-    def _inspect(
-        self, pid: int, process: Path, stat: procfs.Stat, before: Found | None
-    ) -> Found | None:
-        mapped = procfs.mapped(procfs.read(process / "maps"))
-        opened = self._opened(process) if mapped.holds_gpu else ()
-        if not opened:
-            return None
-        held = set(mapped.gpus).intersection(opened)
-        uuids = tuple(uuid for minor, uuid in self._minors() if minor in held)
-        if before is not None:
-            return replace(before, uuids=uuids, library=mapped.library or before.library)
-        status, environment = (
-            procfs.read(process / "status"),
-            environment_of(procfs.read(process / "environ")),
-        )
-        cgroup = procfs.read(process / "cgroup").decode(errors="replace")
-        owner = owner_of(environment, cgroup, procfs.user(status))
-        return Found(
-            pid,
-            procfs.inner_pid(status, pid),
-            owner.user,
-            printable(stat.comm, 64),
-            stat.started / procfs.TICKS_PER_SECOND,
-            owner.name,
-            rank_of(environment),
-            uuids,
-            mapped.library,
-            _namespace(process / "ns" / "net"),
-            stat.parent,
-            environment,
-            owner.group,
-            owner.sure,
-        )
-
-    def _minors(self) -> list[tuple[int, str]]:
-        """Minor number and UUID of each GPU, as the kernel driver has them."""
-        found = []
-        for information in sorted(self._proc.glob("driver/nvidia/gpus/*/information")):
-            try:
-                pair = procfs.minors(procfs.read(information))
-            except OSError:
-                continue
-            found += [pair] if pair else []
-        return found
 
 
 def _ranks(found: list[Found]) -> list[Found]:
@@ -190,8 +145,14 @@ def _ranks(found: list[Found]) -> list[Found]:
     return [p for p in found if p.rank < 0 or ranks.get(p.parent) != p.rank]
 
 
-def _namespace(path: Path) -> int:
+def _opens(path: Path) -> bool:
+    """Whether a file may be opened; nothing of it is read."""
     try:
-        return path.stat().st_ino
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
-        return 0
+        return False
+    return True
+
+
+def _nobody(subject: str, tenant: str) -> None:
+    """In this process nobody is blamed."""

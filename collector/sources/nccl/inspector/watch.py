@@ -7,10 +7,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.mounts import is_served_by_a_process
-from collector.sources.nccl.discovery.scan import Found
 from collector.sources.nccl.inspector.log import InspectorLog
 from collector.sources.nccl.inspector.prometheus import MAX_BYTES, parse_samples
 from collector.sources.nccl.sanitize import FormatError
@@ -27,6 +28,17 @@ TIMINGS = 32  # reported per rank, of the last minute: stragglers show in a doze
 PER_SECOND = 0.5  # kept of each operation
 LOOK_AGAIN_S = 60.0  # for a log that is not there
 BANDWIDTH = "nccl_bus_bandwidth_gbs"
+
+
+@dataclass(frozen=True, slots=True)
+class InspectorLook:
+    """One look at the logs of a job: reports, each with the row of its process; bandwidths in 10^9
+    bytes/s; and how many bytes of its logs are not read yet because they exceed its share.
+    """
+
+    reports: tuple[tuple[int, Report], ...] = ()
+    bandwidths: tuple[float, ...] = ()
+    behind: int = 0
 
 
 class _Followed:
@@ -79,6 +91,11 @@ class InspectorWatch:
                     )
                 )
         return found
+
+    @property
+    def behind(self) -> int:
+        """Bytes that were written and not read yet at the last look."""
+        return sum(f.tail.behind for f in self._followed.values() if f.tail)
 
     def bandwidths(self, processes: Sequence[Found]) -> list[float]:
         """Bus bandwidth in 10^9 bytes/s that each GPU's Prometheus file shows; a file caught half

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 MAX_BYTES = 32 << 20  # 520 bytes per rank and communicator: 1,024 ranks in 60 communicators
 # a collection takes at most 10 s: 5 and 5 more per leg (src/ras/ras_internal.h)
@@ -40,12 +39,12 @@ class RasError(OSError):
 class Address:
     """Where a RAS server listens.
 
-    ``namespace`` is the file of its network namespace, None for our own.
+    ``namespace`` is the file of its network namespace, empty for our own.
     """
 
     host: str
     port: int
-    namespace: Path | None = None
+    namespace: str = ""
 
 
 def ask(
@@ -141,7 +140,7 @@ def connect(address: Address, timeout_s: float) -> socket.socket:
     RasError (refused) where there is none in time.
     """
     try:
-        if address.namespace is None:
+        if not address.namespace:
             return socket.create_connection((address.host, address.port), timeout_s)
         return _within(
             address.namespace,
@@ -151,7 +150,7 @@ def connect(address: Address, timeout_s: float) -> socket.socket:
         raise RasError("refused", f"{address.host}:{address.port}: {error}") from error
 
 
-def _within(namespace: Path, dial: Callable[[], socket.socket]) -> socket.socket:
+def _within(namespace: str, dial: Callable[[], socket.socket]) -> socket.socket:
     """Connect inside another network namespace: in a thread that enters it and ends there; the
     socket stays in it for good.
 

@@ -82,10 +82,10 @@ def parse_json(data: bytes, origin: str = "", zone: tzinfo | None = None) -> Rep
     Impossible sums give a report with ``distrust``; FormatError where it is no report or is cut
     off. ``zone`` as in ``words.local_time_ns``.
     """
-    before, brace, _ = data.partition(b"{")
-    if not brace:
+    begin = data.find(b"{")
+    if begin < 0:
         raise FormatError("no JSON report: there is no object in it")
-    body = data[len(before) :]
+    before, body = data[:begin], data[begin:]
     if body.count(b"{") > MAX_OBJECTS:
         raise FormatError(f"a JSON report of more than {MAX_OBJECTS} objects")
     repaired, repairs = _NO_COMMA.subn(rb"\1,\2", body)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.procfs import Library
-from collector.sources.nccl.discovery.scan import Found
 
 
 def process(

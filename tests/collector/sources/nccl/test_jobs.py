@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.sources.nccl.discovery.environment import environment_of
-from collector.sources.nccl.discovery.scan import Found
+from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.jobs import LOSS_S, ORDERLY_S, Jobs
 from pipeline.clock import Instant
 from pipeline.observation import Event

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from collector.sources.nccl.flight_recorder.read import DumpAnswer
 from collector.sources.nccl.ras.client import Address, RasError
 from collector.sources.nccl.ras.policy import Mode
 from collector.sources.nccl.ras_poller import MAX_TRIES
+from collector.sources.nccl.reader import NcclReader
 from collector.sources.nccl.source import SCAN_S, NcclSource
 from collector.sources.nccl.suspicion import Suspicions
+from collector.sources.tenants.desk import LocalDesk
 from pipeline.catalog import agent
 from pipeline.finding import Finding
 from pipeline.frame import Device
@@ -57,9 +60,14 @@ class Bench:
             self.metrics,
             suspicions=self.board,
             mode=mode,
-            ask=self.answer,
-            read=lambda requests: [{"refused": "a trap"} for _ in requests],
-            find=lambda root, path: "2.30.7",
+            desk=LocalDesk(
+                NcclReader(
+                    proc,
+                    ask=self.answer,
+                    read=lambda _: DumpAnswer(refused="a trap"),
+                    find=lambda path, root: "2.30.7",
+                )
+            ),
         )
 
     def add(self, pid: int, rank: int, library: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.sources.nccl.discovery.scan import Found
+from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.inspector.watch import LOOK_AGAIN_S, InspectorWatch
 from tests.collector.sources.nccl.inspector.lines import line
 from tests.collector.sources.nccl.processes import process, root_of

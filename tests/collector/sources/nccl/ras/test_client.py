@@ -171,7 +171,7 @@ def test_a_server_in_another_network_namespace_is_asked() -> None:
         if process.stdout.readline() != b"ready\n":
             pytest.skip("this machine does not let us make a network namespace")
         ours = Path("/proc/self/ns/net").stat().st_ino
-        address = Address("127.0.0.1", 28028, Path(f"/proc/{process.pid}/ns/net"))
+        address = Address("127.0.0.1", 28028, f"/proc/{process.pid}/ns/net")
         assert parse_json(ask(address)).processes == 8
         assert Path("/proc/self/ns/net").stat().st_ino == ours
         process.communicate()
@@ -180,5 +180,5 @@ def test_a_server_in_another_network_namespace_is_asked() -> None:
 def test_a_namespace_that_is_gone_is_a_refusal() -> None:
     """The process may end at any time."""
     with pytest.raises(RasError) as refused:
-        ask(Address("127.0.0.1", 1, Path(f"/proc/{os.getpid()}/ns/none")))
+        ask(Address("127.0.0.1", 1, f"/proc/{os.getpid()}/ns/none"))
     assert refused.value.cause == "refused"

@@ -5,28 +5,27 @@ are made on suspicion only.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from collector.sources.nccl.children import read_dumps
-from collector.sources.nccl.discovery.scan import Found
-from collector.sources.nccl.flight_recorder.watch import (
+from collector.sources.nccl.discovery.found import Found
+from collector.sources.nccl.dump_watch import (
     ASK_AGAIN_S,
+    MAX_AT_ONCE,
     READ_AGAIN_S,
     SETTLED_NS,
     Dumped,
     DumpWatch,
 )
-from pipeline.frame import Device
-from pipeline.nccl.wire import reports_in
-from pipeline.observation import Event
+from collector.sources.nccl.flight_recorder.read import DumpAnswer, DumpRequest
+from collector.sources.nccl.reader import NcclReader
+from collector.sources.tenants.desk import LocalDesk, Who
 from tests.collector.sources.nccl.processes import process, root_of
 from tests.collector.sources.nccl.recordings import DUMPS
 
+WHO = Who("71", "user1000")
 NOW_S = 1000.0
 NOW_NS = 1_795_000_000 * 10**9
 DUMP = (DUMPS / "fr_gloo_missing2_rank1.pickle").read_bytes()
@@ -36,11 +35,11 @@ class Reader:
     """In place of the child: notes what it was asked for."""
 
     def __init__(self) -> None:
-        self.requests: list[dict[str, Any]] = []
+        self.requests: list[DumpRequest] = []
 
-    def __call__(self, requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        self.requests += requests
-        return [{"events": []} for _ in requests]
+    def __call__(self, request: DumpRequest) -> DumpAnswer:
+        self.requests.append(request)
+        return DumpAnswer()
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def reader() -> Reader:
 @pytest.fixture
 def watch(tmp_path: Path, reader: Reader) -> DumpWatch:
     """Watches the processes of a made-up node."""
-    return DumpWatch("n1", tmp_path, reader)
+    return DumpWatch("n1", tmp_path, LocalDesk(NcclReader(tmp_path, read=reader)), WHO)
 
 
 def put(path: Path, data: bytes = DUMP, *, age_ns: int = 10 * 10**9) -> None:
@@ -75,7 +74,7 @@ def test_a_new_dump_is_read_once(watch: DumpWatch, reader: Reader, tmp_path: Pat
     put(root_of(tmp_path, found) / "dumps/r_3")
     look(watch, found)
     look(watch, found)
-    assert [(r["path"], r["rank"], r["job"], r["http"]) for r in reader.requests] == [
+    assert [(r.path, r.rank, r.job, r.http) for r in reader.requests] == [
         ("/dumps/r_3", 3, "71", False)
     ]
     put(root_of(tmp_path, found) / "dumps/r_3", age_ns=5 * 10**9)
@@ -101,7 +100,7 @@ def test_dumps_are_looked_for_where_pytorch_writes_them(
     found = replace(process(tmp_path), environment=environment)
     put(root_of(tmp_path, found) / path)
     look(watch, found)
-    assert [r["path"] for r in reader.requests] == [f"/{path}"]
+    assert [r.path for r in reader.requests] == [f"/{path}"]
 
 
 @pytest.mark.parametrize("age_ns", [SETTLED_NS // 2, 2000 * 10**9])
@@ -158,7 +157,7 @@ def test_a_worker_server_is_asked_on_suspicion_only(
     look(watch, found)
     assert reader.requests == []
     look(watch, found, suspected=True)
-    assert [(r["path"], r["http"], r["root"]) for r in reader.requests] == [
+    assert [(r.path, r.http, r.root) for r in reader.requests] == [
         ("/run/worker.sock", True, str(root_of(tmp_path, found)))
     ]
 
@@ -171,22 +170,18 @@ def test_a_process_without_a_rank_has_no_dump(
     assert reader.requests == []
 
 
-@pytest.mark.slow
-def test_the_child_gives_events_and_refusals(tmp_path: Path) -> None:
-    """A good dump, a hostile one and a missing one: each is answered for
-    itself, by a real child.
-    """
-    watch = DumpWatch("n1", tmp_path, read_dumps)
+def test_good_and_hostile_dumps_are_answered_for_themselves(tmp_path: Path) -> None:
+    """The one is a report, the other refused, and counted as cut until it is written again."""
+    watch = DumpWatch("n1", tmp_path, LocalDesk(NcclReader(tmp_path)), WHO)
     good, bad = process(tmp_path, 1, rank=1), process(tmp_path, 2, rank=2)
     put(root_of(tmp_path, good) / "tmp/nccl_trace_rank_1")
     put(root_of(tmp_path, bad) / "tmp/nccl_trace_rank_2", b"\x80\x02cos\nsystem\n.")
     first, second = watch.look([good, bad], suspected=False, now_s=NOW_S, time_ns=NOW_NS)
     assert (first.process, second.process) == (good, bad)
     assert "refused" in second.refused
-    node = Device("n1", "node", "n1")
-    ((report, _),) = reports_in(
-        [Event(NOW_NS, 0, node, kind, facts) for kind, facts in first.events]
-    )
+    assert watch.cut == 1
+    report = first.report
+    assert report is not None
     assert (report.teller, report.job, report.world_rank, report.pid) == (
         "flight_recorder",
         "71",
@@ -194,3 +189,18 @@ def test_the_child_gives_events_and_refusals(tmp_path: Path) -> None:
         1,
     )
     assert dict(report.communicators[0].members[0].launched) == {"*": 5}
+
+
+def test_of_many_dumps_at_once_the_rest_is_read_later(
+    watch: DumpWatch, reader: Reader, tmp_path: Path
+) -> None:
+    """None is forgotten; those that wait are counted as cut."""
+    processes = [process(tmp_path, 100 + n, rank=n) for n in range(MAX_AT_ONCE + 3)]
+    for found in processes:
+        put(root_of(tmp_path, found) / f"tmp/nccl_trace_rank_{found.rank}")
+    waiting = []
+    for step in range(3):
+        now_s = NOW_S + step * READ_AGAIN_S
+        watch.look(processes, suspected=False, now_s=now_s, time_ns=NOW_NS)
+        waiting.append((len(reader.requests), watch.cut))
+    assert waiting == [(MAX_AT_ONCE, 3), (MAX_AT_ONCE + 3, 0), (MAX_AT_ONCE + 3, 0)]

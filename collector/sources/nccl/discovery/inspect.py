@@ -1,0 +1,84 @@
+"""The look at one process: GPUs, NCCL, job and environment, from files below its /proc/PID."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from collector.sources.nccl.discovery import procfs
+from collector.sources.nccl.discovery.environment import environment_of, rank_of
+from collector.sources.nccl.discovery.found import Found, Glance, Seen
+from collector.sources.nccl.discovery.identity import owner_of
+from collector.sources.nccl.sanitize import printable
+from collector.sources.tenants.desk import Mark
+
+
+def inspect(proc: Path, glances: Sequence[Glance], mark: Mark) -> Iterator[Seen]:
+    """What each process is, in their order; ``mark`` is called before each."""
+    minors = _minors(proc)
+    for glance in glances:
+        process = proc / str(glance.pid)
+        mark(str(glance.pid), _tenant(process))
+        try:
+            found = _found(process, glance, minors)
+        except PermissionError:
+            yield Seen(glance.pid, "hidden")
+        except OSError:
+            yield Seen(glance.pid, "none")  # it ended meanwhile
+        else:
+            yield Seen(glance.pid, "found" if found else "none", found)
+
+
+def _found(process: Path, glance: Glance, minors: Sequence[tuple[int, str]]) -> Found | None:
+    mapped = procfs.mapped(procfs.read(process / "maps"))
+    if not mapped.holds_gpu:
+        return None
+    if glance.opened is None:
+        raise PermissionError
+    held = set(mapped.gpus).intersection(glance.opened)
+    status = procfs.read(process / "status")
+    environment = environment_of(procfs.read(process / "environ"))
+    cgroup = procfs.read(process / "cgroup").decode(errors="replace")
+    owner = owner_of(environment, cgroup, procfs.user(status))
+    return Found(
+        glance.pid,
+        procfs.inner_pid(status, glance.pid),
+        owner.user,
+        printable(glance.comm, 64),
+        glance.started / procfs.TICKS_PER_SECOND,
+        owner.name,
+        rank_of(environment),
+        tuple(uuid for minor, uuid in minors if minor in held),
+        mapped.library,
+        _namespace(process / "ns" / "net"),
+        glance.parent,
+        environment,
+        owner.group,
+        owner.sure,
+    )
+
+
+def _minors(proc: Path) -> list[tuple[int, str]]:
+    """Minor number and UUID of each GPU, as the kernel driver has them."""
+    found = []
+    for information in sorted(proc.glob("driver/nvidia/gpus/*/information")):
+        try:
+            pair = procfs.minors(procfs.read(information))
+        except OSError:
+            continue
+        found += [pair] if pair else []
+    return found
+
+
+def _tenant(process: Path) -> str:
+    try:
+        return f"user{process.stat().st_uid}"
+    except OSError:
+        return ""
+
+
+def _namespace(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0

@@ -1,0 +1,149 @@
+"""What the NCCL source reads of tenants: the methods that run in its child (``reader``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from collector.sources.nccl.discovery.found import Found, Glance, Seen
+from collector.sources.nccl.discovery.inspect import inspect
+from collector.sources.nccl.discovery.library import search
+from collector.sources.nccl.discovery.sockets import Listener, addresses, ras_clients
+from collector.sources.nccl.flight_recorder.files import DumpFile, files_of, ring
+from collector.sources.nccl.flight_recorder.read import DumpAnswer, DumpRequest, read_dump
+from collector.sources.nccl.inspector.watch import InspectorLook, InspectorWatch
+from collector.sources.nccl.ras.client import Address, RasError, ask_any
+from collector.sources.nccl.ras.json_report import parse_json
+from collector.sources.nccl.ras.listening import Listening
+from collector.sources.nccl.sanitize import FormatError
+from collector.sources.tenants.desk import Mark
+from pipeline.nccl.report import PeerEvent, Report
+
+MAX_JOBS = 256  # whose files and connections are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """RAS sockets by pid, and the addresses of a network namespace."""
+
+    listeners: tuple[tuple[int, tuple[Listener, ...]], ...]
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RasAnswer:
+    """A report, or why there is none: ``cause`` as in RasError, or ``ranks``."""
+
+    report: Report | None
+    cause: str = ""
+    message: str = ""
+
+
+class NcclReader:
+    """Reads below ``proc``. ``ask``, ``read`` and ``find`` are how RAS is asked, and dumps and
+    libraries are read.
+    """
+
+    def __init__(
+        self,
+        proc: Path,
+        mark: Mark = lambda subject, tenant: None,  # noqa: ARG005 - nobody is blamed
+        *,
+        ask: Callable[[Sequence[Address]], bytes] = ask_any,
+        read: Callable[[DumpRequest], DumpAnswer] = read_dump,
+        find: Callable[[str, Path], str] = search,
+    ) -> None:
+        self._proc, self._mark, self._ask, self._read, self._find = proc, mark, ask, read, find
+        self._inspectors: dict[str, InspectorWatch] = {}
+        self._listening: dict[str, Listening] = {}
+
+    def processes(self, glances: tuple[Glance, ...]) -> tuple[Seen, ...]:
+        """What these processes are."""
+        return tuple(inspect(self._proc, glances, self._mark))
+
+    def version(self, pid: int, path: str) -> str:
+        """NCCL's version in a library of a process, "" where it is not to be had."""
+        try:
+            return self._find(path, self._proc / str(pid) / "root")
+        except OSError:
+            return ""
+
+    def sockets(self, rows: tuple[tuple[int, int, str], ...]) -> Sockets:
+        """Of processes with pid, network namespace and NCCL_RAS_ADDR; the addresses are those of
+        the first.
+        """
+        found = ras_clients(self._proc, rows)
+        own = addresses(self._proc / str(rows[0][0]) / "net") if rows else frozenset()
+        return Sockets(tuple(found.items()), tuple(sorted(own)))
+
+    def ras(self, servers: tuple[Address, ...], origin: str, max_ranks: int) -> RasAnswer:
+        """The first report that any of the servers gives."""
+        try:
+            report = parse_json(self._ask(servers), origin)
+        except RasError as error:
+            return RasAnswer(None, error.cause, str(error))
+        except FormatError as error:
+            return RasAnswer(None, "garbage", str(error))
+        ranks = sum(len(c.members) for c in report.communicators)
+        if ranks > max_ranks:
+            why = f"a report of {ranks} ranks: at most {max_ranks} are read now"
+            return RasAnswer(None, "ranks", why)
+        return RasAnswer(report)
+
+    def listen(self, job: str, server: Address, now_s: float) -> tuple[PeerEvent, ...]:
+        """Events of the job's RAS since the last look; ``now_s`` is monotonic."""
+        if job not in self._listening and len(self._listening) >= MAX_JOBS:
+            return ()
+        return tuple(self._listening.setdefault(job, Listening()).look(server, now_s))
+
+    def hush(self, job: str) -> None:
+        """Hang up."""
+        if listening := self._listening.pop(job, None):
+            listening.close()
+
+    def inspector(
+        self, job: str, processes: tuple[Found, ...], logs: int, now_s: float
+    ) -> InspectorLook:
+        """What the Inspector of these processes wrote since the last look. Each log is one of so
+        many that share the node's limit.
+        """
+        if job not in self._inspectors and len(self._inspectors) >= MAX_JOBS:
+            return InspectorLook()
+        watch = self._inspectors.setdefault(job, InspectorWatch(self._proc))
+        watch.share(logs)
+        found = watch.look(processes, now_s)
+        places = {(p.pid, p.started_s): row for row, p in enumerate(processes)}
+        return InspectorLook(
+            tuple((places[p.pid, p.started_s], report) for p, report in found),
+            tuple(watch.bandwidths(processes)),
+            watch.behind,
+        )
+
+    def dump_files(self, processes: tuple[Found, ...]) -> tuple[DumpFile, ...]:
+        """The dumps that these processes have now."""
+        return tuple(file for process in processes for file in files_of(self._proc, process))
+
+    def ring(self, process: Found) -> str:
+        """Ask a process for a dump; why it takes no request, "" where it does."""
+        return ring(self._proc, process)
+
+    def dump(self, request: DumpRequest) -> DumpAnswer:
+        """One dump."""
+        return self._read(request)
+
+    def forget(self, job: str) -> None:
+        """The job is over."""
+        self.hush(job)
+        if watch := self._inspectors.pop(job, None):
+            watch.close()
+
+    def close(self) -> None:
+        """Let go of all files and connections."""
+        for job in [*self._inspectors, *self._listening]:
+            self.forget(job)
+
+
+def reader(mark: Mark, proc: str) -> NcclReader:
+    """The reader of a child."""
+    return NcclReader(Path(proc), mark)
