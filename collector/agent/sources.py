@@ -64,9 +64,9 @@ class Parts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "cuts", Cuts(self.metrics))
 
-    def desk(self, source: str, module: str, memory_bytes: int, *paths: Path) -> Desk:
+    def desk(self, source: str, module: str, memory_bytes: int, *arguments: object) -> Desk:
         """A child that reads what tenants wrote, with a module's reader."""
-        reader = ReaderOf(module, memory_bytes, tuple(map(str, paths)))
+        reader = ReaderOf(module, memory_bytes, tuple(map(str, arguments)))
         return ChildDesk(source, reader, self.metrics, self.cuts)
 
 
@@ -156,9 +156,9 @@ def _kmsg(parts: Parts) -> Source:
 
 
 def _joblog(parts: Parts) -> Source:
-    return JobLogSource(
-        parts.config.sources.joblog.paths, parts.world.host, parts.world.clock, parts.metrics
-    )
+    paths, world = parts.config.sources.joblog.paths, parts.world
+    desk = parts.desk("joblog", "collector.sources.joblog.reader", limits.LOGS_BYTES, *paths)
+    return JobLogSource(paths, world.host, world.clock, parts.metrics, desk=desk, cuts=parts.cuts)
 
 
 def _nccl(parts: Parts) -> Source:
@@ -194,7 +194,9 @@ def _jobs(parts: Parts) -> Source:
     if section.slurm:
         # User ids of another machine, or of a simulated one, have no names here.
         names = local_user if world.procfs == Path("/proc") else nameless
-        providers.append(SlurmProvider(world.procfs, names, world.clock, parts.metrics))
+        module = "collector.sources.jobs.slurm.tasks"
+        desk = parts.desk("jobs", module, limits.TASKS_BYTES, world.procfs)
+        providers.append(SlurmProvider(world.procfs, names, world.clock, parts.metrics, desk))
     return JobsSource(
         providers,
         world.host,

@@ -36,6 +36,7 @@ class Tail:
         self._path, self._root, self._owner = path, root, owner
         self._from_the_end = from_the_end
         self._fd = -1
+        self._resumed: int | None = None
         self._forget()
 
     def read(self, max_bytes: int) -> list[bytes]:
@@ -56,6 +57,17 @@ class Tail:
         self.behind = max(os.fstat(self._fd).st_size - self._offset, 0)
         return self._lines(data)
 
+    @property
+    def offset(self) -> int:
+        """Up to where lines were whole: where another reader may go on."""
+        return self._offset - len(self._rest)
+
+    def resume(self, offset: int) -> None:
+        """Of the file that is opened next what is before this was read already, unless it is
+        shorter.
+        """
+        self._resumed = offset
+
     def close(self) -> None:
         """Let go; the next read opens the file again. Safe to call twice."""
         if self._fd >= 0:
@@ -67,6 +79,11 @@ class Tail:
         self._forget()
         size = os.fstat(self._fd).st_size
         self._offset = max(0, size - self._from_the_end)
+        if self._resumed is not None:
+            resumed, self._resumed = self._resumed, None
+            self._from_the_end, self._head = 1 << 62, os.pread(self._fd, HEAD, 0)
+            self._offset = resumed if resumed <= size else 0
+            return
         self._skipping = self._offset > 0  # the first piece is the rest of some line
         self._passed = self._skipping
         self._from_the_end = 1 << 62

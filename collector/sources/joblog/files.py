@@ -7,8 +7,11 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from collector.sources.tenants.shares import fair
 
 MAX_FILES = 256  # followed at once: a descriptor and a line of at most 64 kB each
 MAX_SEEN = 20_000  # names that a pattern may give
@@ -19,20 +22,34 @@ _POD = re.compile(r"_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 _SLURM = re.compile(r"(?:^|/)slurm-(\d{1,12})(?:_\d{1,9})?[.\-][^/]*$")
 
 
-def live_files(patterns: Sequence[str], now_s: float) -> list[str]:
-    """Paths of regular files that match and were written within a day of ``now_s`` (unix), the
-    newest first, at most ``MAX_FILES``.
+class LiveFile(NamedTuple):
+    """A file, and the user whose it is."""
+
+    path: str
+    user: int
+
+
+def live_files(
+    patterns: Sequence[str],
+    now_s: float,
+    mark: Callable[[str, str], None] = lambda subject, tenant: None,  # noqa: ARG005
+) -> list[LiveFile]:
+    """Regular files that match and were written within a day of ``now_s`` (unix), the newest first,
+    at most ``MAX_FILES``, in fair shares of their users. ``mark`` is called before each pattern.
     """
-    found: dict[str, float] = {}
+    found: dict[str, tuple[float, int]] = {}
     for pattern in patterns:
+        mark(pattern, "")
         for path in _limited(glob.iglob(pattern)):  # noqa: PTH207 - as text: thousands of names
             try:
-                modified = os.stat(path, follow_symlinks=False).st_mtime  # noqa: PTH116 - likewise
+                status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - likewise
             except OSError:
                 continue
-            if now_s - modified < STALE_S:
-                found[path] = modified
-    return sorted(found, key=lambda path: -found[path])[:MAX_FILES]
+            if now_s - status.st_mtime < STALE_S:
+                found[path] = status.st_mtime, status.st_uid
+    newest = sorted(found, key=lambda path: -found[path][0])
+    files = [LiveFile(path, found[path][1]) for path in newest]
+    return fair(files, lambda file: file.user, MAX_FILES)[0]
 
 
 def _limited(names: Iterator[str]) -> Iterator[str]:

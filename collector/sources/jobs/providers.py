@@ -11,6 +11,7 @@ from collector.sources.jobs.allocation import Allocation
 from collector.sources.jobs.gpus import Gpus
 from collector.sources.jobs.slurm.allocations import Slurm
 from collector.sources.jobs.slurm.mapping import JobMapping
+from collector.sources.tenants.desk import Desk
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock
 from pipeline.observation import Unread
@@ -142,9 +143,19 @@ class SlurmProvider:
     unread: Sequence[Unread] = ()
 
     def __init__(
-        self, proc: Path, user_name: Callable[[int], str], clock: Clock, metrics: SelfMetrics
+        self,
+        proc: Path,
+        user_name: Callable[[int], str],
+        clock: Clock,
+        metrics: SelfMetrics,
+        desk: Desk | None = None,
     ) -> None:
-        self._slurm, self._clock, self._metrics = Slurm(proc, user_name), clock, metrics
+        self._slurm = Slurm(proc, user_name, desk)
+        self._clock, self._metrics = clock, metrics
+
+    def close(self) -> None:
+        """End the child that reads tasks."""
+        self._slurm.close()
 
     def there(self) -> bool:
         """See AllocationProvider."""

@@ -87,6 +87,12 @@ class JobsSource:
         events = self._tracker.update(holdings[:MAX_HOLDINGS], now, blind=blind)
         return Reading((frame,), tuple(events), tuple(unread))
 
+    def close(self) -> None:
+        """Close the providers that have something to close."""
+        for provider in self._providers:
+            if callable(close := getattr(provider, "close", None)):
+                close()
+
     def _ask(
         self,
         provider: AllocationProvider,

@@ -9,10 +9,10 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
-from typing import Any, Concatenate, NamedTuple, get_type_hints
+from typing import Any, Concatenate, NamedTuple
 
 from collector.sources.tenants.bounded import BoundsError, pack, unpack
+from collector.sources.tenants.calls import signature
 from collector.sources.tenants.cuts import Cuts
 from collector.sources.tenants.desk import LookLostError, P, R, Who
 from collector.sources.tenants.fairness import (
@@ -96,17 +96,15 @@ class ChildDesk:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
-        """See Desk. Arguments are positional."""
-        assert not kwargs  # noqa: S101 - positional only
-        *kinds, returned = _signature(method)
+        """See Desk."""
+        form = signature(method)
         name, now_s = method.__name__, self._clock_s()
         allowed_s = self._admit(name, who, now_s)
-        given = tuple(pack(value, kind) for value, kind in zip(args, kinds, strict=True))
-        request = framed(ASK, pack((name, allowed_s, given), Request))
+        request = framed(ASK, pack((name, allowed_s, form.packed(args, kwargs)), Request))
         if len(request) > MAX_REQUEST:
             raise LookLostError("failed", f"{name}: a request of {len(request)} bytes")
         try:
-            value: R = unpack(self._answer(request, who, deadline_s), returned)
+            value: R = unpack(self._answer(request, who, deadline_s), form.returned)
         except (BoundsError, FrameError) as error:
             raise self._lost("garbage", str(error), name, who) from error
         except _EndedError as error:
@@ -229,10 +227,3 @@ class _EndedError(Exception):
 
 
 _SIGXCPU = 24  # signal(7), the same on all architectures that have NVIDIA drivers
-
-
-@cache
-def _signature(method: Callable[..., Any]) -> tuple[Any, ...]:
-    hints = get_type_hints(method)
-    returned = hints.pop("return")
-    return (*hints.values(), returned)

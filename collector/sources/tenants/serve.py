@@ -8,9 +8,9 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, get_type_hints
 
 from collector.sources.tenants.bounded import BoundsError, pack, unpack
+from collector.sources.tenants.calls import signature
 from collector.sources.tenants.frames import (
     ASK,
     DONE,
@@ -53,10 +53,10 @@ def _answer(reader: object, body: bytes) -> tuple[int, bytes]:
     try:
         name, allowed_s, given = unpack(body, Request)
         allow_cpu(allowed_s)
-        method = getattr(reader, name)
-        *kinds, returned = signature(type(reader), name)
-        values = [unpack(data, kind) for data, kind in zip(given, kinds, strict=True)]
-        value = pack(method(*values), returned)
+        method = getattr(type(reader), name)
+        form = signature(method)
+        args, kwargs = form.unpacked(given)
+        value = pack(method(reader, *args, **kwargs), form.returned)
         if len(value) > MAX_ANSWER - 64:
             raise BoundsError(f"an answer of {len(value)} bytes")
         return DONE, pack((cpu_s() - began_s, value), Answer)
@@ -65,13 +65,6 @@ def _answer(reader: object, body: bytes) -> tuple[int, bytes]:
     except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         reason, text = "failed", f"{type(error).__name__}: {error}"
     return FAILED, pack((reason, _printable(text)), Failure)
-
-
-def signature(kind: type, name: str) -> tuple[Any, ...]:
-    """Types of the arguments of a method, and of what it returns."""
-    hints = get_type_hints(getattr(kind, name))
-    returned = hints.pop("return")
-    return (*hints.values(), returned)
 
 
 def _marked(subject: str, tenant: str) -> bytes:

@@ -4,12 +4,14 @@ from where the world says.
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from collector.agent import sources
 from collector.agent.environment import HostEnvironment
 from collector.agent.sources import SOURCES, Parts, schedules, topology_of
 from collector.config.load import Inputs, load
@@ -17,6 +19,8 @@ from collector.config.raw_setting import ConfigError, RawSetting
 from collector.config.settings import Config, Sources
 from collector.node.inventory import Inventory
 from collector.node.state import State
+from collector.sources.tenants.child_desk import ChildDesk, ReaderOf
+from collector.sources.tenants.cuts import Cuts
 from pipeline.engine import Schedule
 from pipeline.interfaces import Closable
 from pipeline.selfmetrics import SelfMetrics
@@ -67,6 +71,33 @@ def test_every_source_of_the_settings_can_be_made(tmp_path: Path) -> None:
     """Settings and sources are the same set, and each source bears the name of its section."""
     assert set(SOURCES) == set(Sources.__struct_fields__)
     assert list(made(parts(tmp_path, Config()))) == list(SOURCES)
+
+
+def test_what_tenants_write_is_read_in_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each source that reads it gets a child of its own, which is not started before it is needed;
+    together their limits are stated in docs/security.md.
+    """
+    made: dict[str, ReaderOf] = {}
+
+    def desk(source: str, reader: ReaderOf, metrics: SelfMetrics, cuts: Cuts) -> ChildDesk:
+        made[source] = reader
+        return ChildDesk(source, reader, metrics, cuts)
+
+    monkeypatch.setattr(sources, "ChildDesk", desk)
+    for schedule in schedules(parts(tmp_path, config(sources__joblog__paths="/x/*.log"))):
+        if isinstance(schedule.source, Closable):
+            schedule.source.close()
+    assert {name: reader.module for name, reader in made.items()} == {
+        "nccl": "collector.sources.nccl.reader",
+        "joblog": "collector.sources.joblog.reader",
+        "jobs": "collector.sources.jobs.slurm.tasks",
+    }
+    page = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    for reader in made.values():
+        assert callable(importlib.import_module(reader.module).reader)
+        assert f"{reader.memory_bytes >> 20} MiB" in page
 
 
 def test_what_is_switched_off_is_not_made(tmp_path: Path) -> None:

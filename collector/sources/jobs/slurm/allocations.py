@@ -7,13 +7,16 @@ from __future__ import annotations
 import pwd
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from collector.node.gpu_processes import NO_INSTANCE, ProcessesByGpu
 from collector.sources.jobs.allocation import Allocation
 from collector.sources.jobs.gpus import Gpus
-from collector.sources.jobs.slurm.tasks import Task, Tasks, user_names
+from collector.sources.jobs.slurm.look import TaskLook
+from collector.sources.jobs.slurm.tasks import Task, user_names
 from collector.sources.nccl.discovery.environment import number_of
+from collector.sources.tenants.desk import Desk, LookLostError
 
 MAX_GPUS = 64
 _INDICES = re.compile(r"[0-9]{1,3}(?:-[0-9]{1,3})?(?:,[0-9]{1,3}(?:-[0-9]{1,3})?)*")
@@ -33,8 +36,10 @@ class Slurm:
     ``user_name`` gives the name of a user id, "" where it has none.
     """
 
-    def __init__(self, proc: Path, user_name: Callable[[int], str]) -> None:
-        self._tasks = Tasks(proc)
+    def __init__(
+        self, proc: Path, user_name: Callable[[int], str], desk: Desk | None = None
+    ) -> None:
+        self._tasks = TaskLook(proc, desk)
         self._user_name = user_names(user_name)
         self._owners: dict[str, int] = {}
         self.unattributed = self.hidden = 0
@@ -47,7 +52,8 @@ class Slurm:
 
         OSError where /proc cannot be listed.
         """
-        self._tasks.look(now_s)
+        with suppress(LookLostError):  # those of the last look are known
+            self._tasks.look(now_s)
         self._owners = {
             task.job: task.user
             for task in self._tasks.all()
@@ -75,6 +81,10 @@ class Slurm:
         for task in self._tasks.all():
             if task.launched:
                 yield from self._given(task, gpus)
+
+    def close(self) -> None:
+        """End the child that reads tasks."""
+        self._tasks.close()
 
     def _given(self, task: Task, gpus: Gpus) -> Iterator[Allocation]:
         """GPUs of the job by the variables of a task: SLURM_JOB_GPUS and SLURM_STEP_GPUS are

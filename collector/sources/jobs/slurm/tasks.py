@@ -17,6 +17,7 @@ from pathlib import Path
 from collector.sources.control_group import Group, group_of
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import environment_of
+from collector.sources.tenants.desk import Mark
 
 MAX_PROCESSES = 100_000
 # how long a new process is looked at again: it is moved into its group, and given its
@@ -89,8 +90,13 @@ class _Known:
 class Tasks:
     """Follows the processes below ``proc``."""
 
-    def __init__(self, proc: Path) -> None:
-        self._proc = proc
+    def __init__(
+        self,
+        proc: Path,
+        mark: Mark = lambda subject, tenant: None,  # noqa: ARG005 - nobody is blamed
+    ) -> None:
+        self._proc, self._mark = proc, mark
+        self._skip: frozenset[int] = frozenset()
         self._known: dict[int, _Known] = {}
 
     def look(self, now_s: float) -> None:
@@ -103,6 +109,12 @@ class Tasks:
             del self._known[pid]
         for pid in pids:
             self._follow(pid, now_s)
+
+    def tasks(self, now_s: float, skip: tuple[int, ...]) -> tuple[Task, ...]:
+        """``look``, then every task. Processes in ``skip`` are not looked at."""
+        self._skip = frozenset(skip)
+        self.look(now_s)
+        return tuple(self.all())
 
     def of(self, pid: int) -> Task | None:
         """The task with a pid; None where it is no job's."""
@@ -143,7 +155,8 @@ class Tasks:
             known = self._known[pid] = _Known(
                 stat.parent, stat.started, settled_s=now_s + SETTLED_S
             )
-        if now_s <= known.settled_s:
+        if now_s <= known.settled_s and pid not in self._skip:
+            self._mark(str(pid), f"user{self._user(pid)}")
             self._inspect(pid, known, stat)
 
     def _inspect(self, pid: int, known: _Known, stat: procfs.Stat) -> None:
@@ -184,6 +197,12 @@ class Tasks:
         job, step = match[1].decode(), match[2].decode()
         return group._replace(job=job) if group else Group(job, "", step)
 
+    def _user(self, pid: int) -> int:
+        try:
+            return (self._proc / str(pid)).stat().st_uid
+        except OSError:
+            return -1
+
     def _read(self, pid: int, name: str) -> bytes:
         return procfs.read(self._proc / str(pid) / name)
 
@@ -192,6 +211,11 @@ class Tasks:
             return self._read(pid, name)
         except OSError:  # not ours to read, or it ended
             return b""
+
+
+def reader(mark: Mark, proc: str) -> Tasks:
+    """The reader of a child."""
+    return Tasks(Path(proc), mark)
 
 
 def user_names(name_of: Callable[[int], str]) -> Callable[[int], str]:
