@@ -17,6 +17,7 @@ from collector.agent.dialect import dialect_of
 from collector.agent.environment import HostEnvironment, real, simulated
 from collector.agent.judge import judge_of, periods_of
 from collector.agent.limits import raise_open_files
+from collector.agent.missing_privileges import log_soon
 from collector.agent.notify import Notifier
 from collector.agent.operator_commands import OperatorCommands
 from collector.agent.runtime import Runtime
@@ -75,6 +76,7 @@ def _environment(
     """This host, or a simulated node that ends with ``stack``."""
     settings = config.simulate
     if not settings.profile:
+        stack.callback(log_soon(config))
         return real(config), None
     directory = Path(settings.directory or Path(config.storage.path) / "simulated")
     since_ns = time.monotonic_ns()

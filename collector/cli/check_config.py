@@ -11,6 +11,7 @@ from collector.cli.options import add_dcgm, add_settings, inputs
 from collector.cli.parser import Parser
 from collector.config.load import load
 from collector.config.show import effective
+from collector.node.privileges import report
 
 NAME = "check-config"
 USAGE = "check-config [FILE] [options of the agent]"
@@ -26,6 +27,11 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "file", nargs="?", default="", metavar="FILE", help="YAML file, as --config.file"
     )
+    parser.add_argument(
+        "--privileges",
+        action="store_true",
+        help="also report what this process, or the helper, may not read (docs/security.md)",
+    )
     add_settings(parser)
     add_dcgm(parser)
 
@@ -37,4 +43,6 @@ def run(args: argparse.Namespace) -> int:
     print(effective(loaded), end="")
     for notice in loaded.notices:
         print(f"tocsin: {notice}", file=sys.stderr)
+    if args.privileges:
+        print("\n".join(f"# {line}" for line in report(loaded.config)))
     return 0

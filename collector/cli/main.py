@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "score": "evaluation.command",
     "check-config": "collector.cli.check_config",
     "diff": "collector.cli.diff",
+    "helper": "collector.cli.helper",
     "completion": "collector.cli.completion",
     "version": "collector.cli.version",
 }

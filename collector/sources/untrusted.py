@@ -8,6 +8,9 @@ import os
 import stat
 from pathlib import Path, PurePosixPath
 
+from collector.node.helper import client
+from collector.node.helper.protocol import Kind
+
 
 class UntrustedFileError(OSError):
     """The file is not what it should be: a link, no regular file, somebody else's, or too large.
@@ -28,14 +31,13 @@ def open_regular(
     No link is followed in any part of the path below ``root``, which is the caller's own word.
 
     ``owner`` is the user id that must own the file (None: anyone). FileNotFoundError and
-    PermissionError as usual; UntrustedFileError for everything that looks like a trap. A FIFO or
-    device is never waited for.
+    PermissionError as usual, where the helper opens no such file either; UntrustedFileError for
+    everything that looks like a trap. A FIFO or device is never waited for.
     """
-    directory, name = _descend(path, root)
     try:
-        fd = _open_at(directory, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, path)
-    finally:
-        os.close(directory)
+        fd = _open_below(root, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except PermissionError:
+        fd = client.descriptor(Kind.FILE, root, str(path))
     try:
         _check(os.fstat(fd), path, owner, max_bytes)
     except UntrustedFileError:
@@ -61,11 +63,10 @@ def open_fifo(path: Path | str, *, root: Path = Path("/"), owner: int | None = N
     """A descriptor for writing to somebody's FIFO, without waiting; UntrustedFileError also
     where nobody reads from it.
     """
-    directory, name = _descend(path, root)
     try:
-        fd = _open_at(directory, name, os.O_WRONLY | os.O_NONBLOCK, path)
-    finally:
-        os.close(directory)
+        fd = _open_below(root, path, os.O_WRONLY | os.O_NONBLOCK)
+    except PermissionError:
+        fd = client.descriptor(Kind.FIFO, root, str(path))
     status = os.fstat(fd)
     if not stat.S_ISFIFO(status.st_mode) or (owner is not None and status.st_uid != owner):
         os.close(fd)
@@ -74,17 +75,24 @@ def open_fifo(path: Path | str, *, root: Path = Path("/"), owner: int | None = N
 
 
 def names_in(path: Path | str, *, root: Path = Path("/"), most: int = 10_000) -> list[str]:
-    """Names in somebody's folder, at most so many. No link is followed."""
-    directory, name = _descend(path, root)
+    """Names in somebody's folder, at most so many. No link is followed.
+
+    Where it may not be listed, names in the Inspector's folder of the process whose root it is.
+    """
     try:
-        fd = _open_at(directory, name, os.O_RDONLY | os.O_DIRECTORY, path)
-    finally:
-        os.close(directory)
+        fd = folder_descriptor(path, root=root)
+    except PermissionError:
+        fd = client.descriptor(Kind.INSPECTOR, root)
     try:
         with os.scandir(fd) as entries:
             return [entry.name for _, entry in zip(range(most), entries, strict=False)]
     finally:
         os.close(fd)
+
+
+def folder_descriptor(path: Path | str, *, root: Path = Path("/")) -> int:
+    """Somebody's folder, to list. No link is followed."""
+    return _open_below(root, path, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def socket_path(
@@ -93,16 +101,20 @@ def socket_path(
     """A Unix socket of somebody: a descriptor that holds it, and a path to
     connect to while that is open.
     """
-    directory, name = _descend(path, root)
-    try:
-        fd = _open_at(directory, name, os.O_PATH, path)
-    finally:
-        os.close(directory)
+    fd = _open_below(root, path, os.O_PATH)
     status = os.fstat(fd)
     if not stat.S_ISSOCK(status.st_mode) or (owner is not None and status.st_uid != owner):
         os.close(fd)
         raise UntrustedFileError(f"{path}: no socket, or somebody else's")
     return fd, f"/proc/self/fd/{fd}"
+
+
+def _open_below(root: Path, path: Path | str, flags: int) -> int:
+    directory, name = _descend(path, root)
+    try:
+        return _open_at(directory, name, flags, path)
+    finally:
+        os.close(directory)
 
 
 def _descend(path: Path | str, root: Path) -> tuple[int, str]:

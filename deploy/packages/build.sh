@@ -30,7 +30,10 @@ fi
 put() { install -D -m 644 "$1" "$tree$2"; }
 put "$top/deploy/systemd/tocsin.service" /usr/lib/systemd/system/tocsin.service
 put "$top/deploy/systemd/sysusers.conf" /usr/lib/sysusers.d/tocsin.conf
-put "$top/deploy/systemd/tocsin-full.conf" /opt/tocsin/share/tocsin-full.conf
+put "$top/deploy/systemd/tocsin-helper.service" /usr/lib/systemd/system/tocsin-helper.service
+for profile in tocsin-full tocsin-helper-namespaces tocsin-joblogs tocsin-perfquery; do
+  put "$top/deploy/systemd/$profile.conf" "/opt/tocsin/share/$profile.conf"
+done
 put "$top/docs/install.md" /opt/tocsin/share/install.md
 put "$top/LICENSE" /opt/tocsin/share/LICENSE
 put "$here/config.yaml" /etc/tocsin/config.yaml

@@ -54,7 +54,12 @@ def pod(folder: str) -> Manifest:
 
 
 def exporter(folder: str) -> Manifest:
-    """Its only container."""
-    (only,) = pod(folder)["containers"]
-    container: Manifest = only
-    return container
+    """The agent's container."""
+    return container(pod(folder), "exporter")
+
+
+def container(pod: Manifest, name: str) -> Manifest:
+    """A container of a pod."""
+    (found,) = [one for one in pod["containers"] if one["name"] == name]
+    named: Manifest = found
+    return named

@@ -41,24 +41,21 @@ def rendered(name: str) -> list[dict[str, Any]]:
 def template(found: list[dict[str, Any]]) -> dict[str, Any]:
     """The pod of the DaemonSet, without what a chart names after its release."""
     spec = one(found, "DaemonSet")["spec"]["template"]["spec"]
-    container = spec["containers"][0]
-    container["image"] = container.pop("imagePullPolicy", None) and "tocsin"
+    for container in [*spec["containers"], *spec.get("initContainers", ())]:
+        container.pop("imagePullPolicy", None)
+        assert container.pop("image") == "tocsin:0.1.0"
+        container.get("env", []).sort(key=lambda entry: str(entry["name"]))
+        container["volumeMounts"].sort(key=lambda mount: str(mount["name"]))
     for volume in spec["volumes"]:
         if volume["name"] == "config":
             volume["configMap"] = {}
     spec["volumes"].sort(key=lambda volume: str(volume["name"]))
-    container["env"].sort(key=lambda entry: str(entry["name"]))
-    container["volumeMounts"].sort(key=lambda mount: str(mount["name"]))
     return dict(spec)
 
 
 def plain(folder: str) -> dict[str, Any]:
     """The same of the plain manifests."""
-    found = golden(folder)
-    one(found, "DaemonSet")["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = (
-        "as the chart says"
-    )
-    return template(found)
+    return template(golden(folder))
 
 
 def test_the_rendered_chart_is_fresh() -> None:

@@ -157,15 +157,17 @@ def test_a_wrong_configuration_fails_the_reload_and_leaves_the_agent_alone(story
     assert machine.said(QUESTIONS["pid"]).strip() == story.then["Scrape"]["pid"]
 
 
-def probe(machine: Machine, name: str, command: str, *, full: bool = False) -> str:
-    """What a command says that runs once, restricted as the agent is."""
+def probe(
+    machine: Machine, name: str, command: str, *, of: str = "tocsin", drop_in: str = ""
+) -> str:
+    """What a command says that runs once, restricted as the agent, or another unit, is."""
     unit = f"/run/systemd/system/{name}.service"
     machine.said(
-        "sed -E 's/^Type=.*/Type=oneshot/; s/^Restart=.*//; "
-        f"s#^ExecStart=.*#ExecStart=-{command}#' /usr/lib/systemd/system/tocsin.service >{unit}"
+        "sed -E 's/^Type=.*/Type=oneshot/; s/^Restart=.*//; s/^(PartOf|StopWhen).*//; "
+        f"s#^ExecStart=.*#ExecStart=-{command}#' /usr/lib/systemd/system/{of}.service >{unit}"
     )
-    if full:
-        machine.said(f"install -D -m 644 /opt/tocsin/share/tocsin-full.conf {unit}.d/full.conf")
+    if drop_in:
+        machine.said(f"install -D -m 644 /opt/tocsin/share/{drop_in}.conf {unit}.d/more.conf")
     return machine.said(
         f"systemctl daemon-reload; systemctl start {name}; journalctl "
         f"_SYSTEMD_UNIT={name}.service -o cat"
@@ -182,13 +184,54 @@ def test_devices_are_open_by_number_before_their_driver_is_there(story: Story) -
     assert "/var/other: Operation not permitted" in said
 
 
-@pytest.mark.parametrize("full", [False, True], ids=["default", "full"])
-def test_only_the_full_profile_may_enter_network_namespaces(story: Story, full: bool) -> None:
-    """RAS of jobs in pods is asked from inside their namespace (setns); the default
-    profile has no way there.
+@pytest.mark.parametrize(
+    ("of", "drop_in", "enters"),
+    [
+        ("tocsin", "", False),
+        ("tocsin", "tocsin-full", False),
+        ("tocsin-helper", "", False),
+        ("tocsin-helper", "tocsin-helper-namespaces", True),
+    ],
+)
+def test_only_a_helper_with_its_drop_in_may_enter_network_namespaces(
+    story: Story, of: str, drop_in: str, enters: bool
+) -> None:
+    """RAS of jobs in pods is asked from inside their namespace (setns); the agent has no way
+    there in any profile.
     """
     command = "/usr/bin/nsenter --net=/proc/self/ns/net /bin/echo entered"
-    assert ("entered" in probe(story.machine, f"namespace-{full}", command, full=full)) is full
+    name = f"namespace-{of}{drop_in}"
+    assert ("entered" in probe(story.machine, name, command, of=of, drop_in=drop_in)) is enters
+
+
+HELD = "awk '/CapEff/ {print $2}' /proc/$(systemctl show -P MainPID tocsin-helper)/status"
+
+
+def test_the_helper_answers_the_agent_and_nobody_else(story: Story) -> None:
+    """As its unit confines it, for a process that holds a GPU, whose environment the agent's own
+    user cannot read.
+    """
+    machine = story.machine
+    story.follow("Privileges")
+    until(
+        lambda: machine.run("test -S /run/tocsin-helper/socket").returncode == 0, what="the helper"
+    )
+    assert int(machine.said(HELD), 16) == 1 << 2 | 1 << 19
+    machine.said("systemd-run --unit=job --uid=65001 --setenv=SLURM_JOB_ID=71 sleep 1000")
+    pid = machine.said("systemctl show -P MainPID job").strip()
+    ask = (
+        "from collector.node.helper.client import ask; "
+        "from collector.node.helper.protocol import Kind; "
+        f"print(ask(Kind.ENVIRON, {pid}).data.decode())"
+    )
+    asked = {
+        user: machine.run(
+            f'setpriv --reuid={user} --clear-groups /opt/tocsin/bin/python -c "{ask}"'
+        )
+        for user in ("tocsin", "65002")
+    }
+    assert asked["tocsin"].stdout == b"SLURM_JOB_ID=71\n", asked["tocsin"].stderr
+    assert b"PermissionError" in asked["65002"].stderr
 
 
 def test_an_upgrade_and_a_rollback_go_on_with_what_was_kept(story: Story) -> None:
@@ -203,9 +246,9 @@ def test_an_upgrade_and_a_rollback_go_on_with_what_was_kept(story: Story) -> Non
     assert story.then["Roll back"]["listening"] == "*:9400"
 
 
-def test_the_full_profile_adds_what_it_says(story: Story) -> None:
-    """Bits of capability.h: DAC_OVERRIDE 1, DAC_READ_SEARCH 2, SYS_PTRACE 19,
-    SYS_ADMIN 21, SYSLOG 34.
+def test_the_full_profile_adds_nothing_to_the_agent(story: Story) -> None:
+    """Bits of capability.h: DAC_READ_SEARCH 2 and SYS_PTRACE 19 are the helper's, SYSLOG 34 is the
+    agent's; a restart of the agent restarts the helper.
     """
     # For the next test: a watchdog that does not take a minute.
     story.machine.said("mkdir -p /run/systemd/system/tocsin.service.d")
@@ -215,8 +258,9 @@ def test_the_full_profile_adds_what_it_says(story: Story) -> None:
     )
     story.follow("Privileges")
     now = story.then["Privileges"]
-    assert int(now["capabilities"], 16) == sum(1 << bit for bit in (1, 2, 19, 21, 34))
+    assert int(now["capabilities"], 16) == 1 << 34
     assert now["state"] == "active"
+    assert int(story.machine.said(HELD), 16) == 1 << 2 | 1 << 19
 
 
 def test_an_agent_that_stands_still_is_started_again(story: Story) -> None:

@@ -112,11 +112,13 @@ def test_no_gpu_is_taken_from_jobs() -> None:
         assert {name for part in resources.values() for name in part} == {"cpu", "memory"}
 
 
-def test_the_full_profile_is_not_privileged_either() -> None:
-    """It holds what docs/kubernetes.md lists, by name."""
-    held = exporter("full")["securityContext"]
-    assert "privileged" not in held
-    assert set(held["capabilities"]["add"]) == {"SYS_PTRACE", "DAC_READ_SEARCH", "SYS_ADMIN"}
+@pytest.mark.parametrize("folder", RENDERED)
+def test_the_agent_has_no_privilege_in_any_profile(folder: str) -> None:
+    """The full profile gives it the host's process numbers, and a helper to ask."""
+    assert exporter(folder)["securityContext"] == exporter("base")["securityContext"]
+    assert pod(folder)["securityContext"] == pod("base")["securityContext"]
+    assert "privileged" not in str(pod(folder))
+    assert not {"hostNetwork", "hostIPC"} & pod(folder).keys()
 
 
 def test_roles_allow_what_the_agent_asks_for_and_no_more() -> None:

@@ -137,15 +137,19 @@ class Node:
         user: int,
         *,
         maps: Sequence[Path] | None = None,
+        paths: Sequence[Path] = (),
         ras: dict[str, Any] | None = None,
         namespace: bool = False,
         name: str = "",
         **environment: str,
     ) -> Tenant:
-        """A process of a tenant; by default it holds the GPU and NCCL's library."""
-        paths = (self.device, self.library) if maps is None else maps
+        """A process of a tenant; by default it holds the GPU and NCCL's library. ``paths`` are
+        opened with O_PATH.
+        """
+        given = (self.device, self.library) if maps is None else maps
         wishes = {
-            "map": [str(path) for path in paths],
+            "map": [str(path) for path in given],
+            "name_only": [str(path) for path in paths],
             "ras": ras,
             "namespace": namespace,
             "name": name,

@@ -62,6 +62,7 @@ def main() -> None:
         fd = os.open(path, os.O_RDONLY)
         held.append(mmap.mmap(fd, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ))
         held.append(os.fdopen(fd, "rb", closefd=False))
+    held += [os.open(path, os.O_PATH) for path in asked.get("name_only", ())]
     if place := asked.get("ras"):
         serve(place)
     sys.stdout.write("ready\n")

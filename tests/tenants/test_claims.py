@@ -47,6 +47,15 @@ def test_a_dying_process_names_no_gpu_that_it_does_not_hold(node: Node) -> None:
     assert {event.attributes["job"] for event in events if "gpus" in event.attributes} == {"71"}
 
 
+def test_a_descriptor_that_only_names_a_device_file_holds_no_gpu(node: Node) -> None:
+    """O_PATH opens a file of mode 0, and past the control group's list of devices."""
+    named = node.file("mine /dev/nvidia5", b"\0" * 4096, MALLORY)
+    tenant = node.start(MALLORY, maps=(named, node.library), paths=(node.device,))
+    assert node.scan() == ()
+    node.start(ALICE, maps=(node.device, node.library))
+    assert tenant.pid not in {found.pid for found in node.scan()}
+
+
 def test_a_gpu_that_only_others_use_is_not_named(node: Node) -> None:
     """Device files are open to every user: where NVML lists processes of a GPU, they count."""
     rank = node.start_ras(ALICE, "71", PORT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -70,7 +71,8 @@ class KubeletProvider:
 
     def there(self) -> bool:
         """See AllocationProvider."""
-        self._wanted = self._wanted or self._socket.is_socket()
+        with contextlib.suppress(PermissionError):  # the folder is root's: the helper may look
+            self._wanted = self._wanted or self._socket.is_socket()
         return self._wanted
 
     def holdings(self, gpus: Gpus, processes: ProcessesByGpu) -> list[Allocation]:  # noqa: ARG002 - the kubelet knows nothing of processes

@@ -12,6 +12,9 @@ import struct
 from collections.abc import Collection
 from pathlib import Path
 
+from collector.node.helper import client
+from collector.node.helper.protocol import Kind
+
 NVIDIA_MAJOR = 195  # nv-chardev-numbers.h of NVIDIA's kernel modules; the minor is the GPU's
 MAX_DESCRIPTORS = 65_536
 _AT_FDCWD, _DONT_SYNC, _TYPE = -100, 0x4800, 1  # fcntl.h: AT_STATX_DONT_SYNC, AT_NO_AUTOMOUNT
@@ -25,10 +28,14 @@ def opened_minors(process: Path, major: int = NVIDIA_MAJOR) -> frozenset[int]:
     /proc/PID. OSError where it may not be inspected.
     """
     found = set()
-    with os.scandir(process / "fd") as descriptors:
+    try:
+        listing = os.scandir(process / "fd")
+    except PermissionError:
+        return client.numbers(Kind.DEVICES, process, str(major))
+    with listing as descriptors:
         for _, entry in zip(range(MAX_DESCRIPTORS), descriptors, strict=False):
             number = _device_of(entry.path)
-            if number is not None and number[0] == major:
+            if number is not None and number[0] == major and _is_open(entry):
                 found.add(number[1])
     return frozenset(found)
 
@@ -41,6 +48,16 @@ def every_minor(_: Path) -> Collection[int]:
 def is_saved(proc: Path) -> bool:
     """Whether a tree was saved or made: the kernel's own has ``self``."""
     return not os.path.lexists(proc / "self")
+
+
+def _is_open(descriptor: os.DirEntry[str]) -> bool:
+    """Whether it may read or write. One of O_PATH only names the file: everybody has it who sees
+    the file, whatever its mode and the control group's list of devices say.
+    """
+    try:
+        return bool(descriptor.stat(follow_symlinks=False).st_mode & 0o600)
+    except OSError:
+        return False  # closed meanwhile
 
 
 def _device_of(path: str) -> tuple[int, int] | None:

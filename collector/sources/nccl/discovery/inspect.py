@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from collector.node.helper import client
+from collector.node.helper.protocol import Kind
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import environment_of, rank_of
 from collector.sources.nccl.discovery.found import Found, Glance, Seen
@@ -50,7 +53,7 @@ def _found(process: Path, glance: Glance, minors: Sequence[tuple[int, str]]) -> 
         rank_of(environment),
         tuple(uuid for minor, uuid in minors if minor in held),
         mapped.library,
-        _namespace(process / "ns" / "net"),
+        _namespace(process),
         glance.parent,
         environment,
         owner.group,
@@ -77,8 +80,12 @@ def _tenant(process: Path) -> str:
         return ""
 
 
-def _namespace(path: Path) -> int:
+def _namespace(process: Path) -> int:
     try:
-        return path.stat().st_ino
+        return (process / "ns" / "net").stat().st_ino
+    except PermissionError:
+        with contextlib.suppress(OSError):
+            return next(iter(client.numbers(Kind.NETWORK, process)), 0)
+        return 0
     except OSError:
         return 0

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from collector.node.helper import client
+
 MAX_BYTES = 16 << 20  # of one file: the maps of a Python process with PyTorch take 0.5 MB
 TICKS_PER_SECOND = 100  # USER_HZ, the same on all architectures that have NVIDIA drivers
 
@@ -39,12 +41,16 @@ class Mapped:
 
 
 def read(path: Path) -> bytes:
-    """The file, at most ``MAX_BYTES``.
+    """The file, at most ``MAX_BYTES``; the part of it that the helper gives where the kernel denies
+    it.
 
     OSError as it comes: PermissionError where the process may not be inspected.
     """
-    with path.open("rb") as file:
-        return file.read(MAX_BYTES)
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES)
+    except PermissionError:
+        return client.content(path)
 
 
 def mapped(maps: bytes) -> Mapped:

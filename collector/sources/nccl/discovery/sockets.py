@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from collector.node.helper import client
+from collector.node.helper.protocol import Kind
+
 RAS_PORT = 28028  # NCCL's default (src/ras/ras.cc), on localhost
 LISTEN = "0A"
 MAX_LINES = 200_000
@@ -98,7 +101,11 @@ def sockets_of(process: Path) -> frozenset[int]:
     OSError where it may not be inspected.
     """
     found = set()
-    with os.scandir(process / "fd") as descriptors:
+    try:
+        listing = os.scandir(process / "fd")
+    except PermissionError:
+        return client.numbers(Kind.SOCKETS, process)
+    with listing as descriptors:
         for _, entry in zip(range(MAX_DESCRIPTORS), descriptors, strict=False):
             try:
                 target = os.readlink(entry.path)  # noqa: PTH115 - thousands of descriptors: no path object each

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
+from collector.node.helper import client
+from collector.node.helper.protocol import Kind
 from collector.sources.nccl.sanitize import FormatError
 from collector.sources.untrusted import socket_path
 
@@ -21,17 +24,15 @@ QUERY = "includecollectives=true&includestacktraces=false&onlyactive=false"
 
 
 class _UnixConnection(HTTPConnection):
-    """HTTP to a path instead of a host."""
+    """HTTP over whatever ``dial`` connects to."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, dial: Callable[[], socket.socket]) -> None:
         super().__init__("localhost", timeout=TIMEOUT_S)
-        self._path = path
+        self._dial = dial
 
     def connect(self) -> None:
         """Connect to the socket."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(TIMEOUT_S)
-        self.sock.connect(self._path)
+        self.sock = self._dial()
 
 
 def fetch(path: str, root: Path, owner: int | None) -> bytes:
@@ -39,22 +40,38 @@ def fetch(path: str, root: Path, owner: int | None) -> bytes:
 
     OSError where nobody answers in time, FormatError where no handler has a dump.
     """
-    fd, reachable = socket_path(path, root=root, owner=owner)
-    try:
-        for handler in HANDLERS:
-            connection = _UnixConnection(reachable)
-            try:
-                connection.request("POST", f"/handler/{handler}?{QUERY}")
-                response = connection.getresponse()
-                if response.status == 200:
-                    return _body(response.read(MAX_BYTES + 1))
-            except HTTPException as error:
-                raise FormatError(f"the worker server answers {error!r}") from error
-            finally:
-                connection.close()
-    finally:
-        os.close(fd)
+    for handler in HANDLERS:
+        connection = _UnixConnection(lambda: _connected(path, root, owner))
+        try:
+            connection.request("POST", f"/handler/{handler}?{QUERY}")
+            response = connection.getresponse()
+            if response.status == 200:
+                return _body(response.read(MAX_BYTES + 1))
+        except HTTPException as error:
+            raise FormatError(f"the worker server answers {error!r}") from error
+        finally:
+            connection.close()
     raise FormatError("the worker server has no handler that dumps the Flight Recorder")
+
+
+def _connected(path: str, root: Path, owner: int | None) -> socket.socket:
+    """A connection, by way of the helper where the agent may not make it."""
+    try:
+        fd, reachable = socket_path(path, root=root, owner=owner)
+        try:
+            connection = socket.socket(socket.AF_UNIX)
+            try:
+                connection.settimeout(TIMEOUT_S)
+                connection.connect(reachable)
+            except OSError:
+                connection.close()
+                raise
+        finally:
+            os.close(fd)
+    except PermissionError:
+        connection = socket.socket(fileno=client.descriptor(Kind.WORKER, root))
+        connection.settimeout(TIMEOUT_S)
+    return connection
 
 
 def _body(data: bytes) -> bytes:

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from collector.node.helper import client
+from collector.node.helper.protocol import Kind
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.mounts import is_served_by_a_process
 from collector.sources.nccl.inspector.log import InspectorLog
@@ -39,6 +41,18 @@ class InspectorLook:
     reports: tuple[tuple[int, Report], ...] = ()
     bandwidths: tuple[float, ...] = ()
     behind: int = 0
+
+
+def folder_of(environment: Mapping[str, str], process: Path) -> str:
+    """Where the Inspector of a process writes: NCCL's default is relative to where it runs.
+
+    PermissionError where that may not be known.
+    """
+    job = environment.get("SLURM_JOB_ID", "unknown-jobid")
+    folder = environment.get("NCCL_INSPECTOR_DUMP_DIR") or f"nccl-inspector-{job}"
+    if folder.startswith("/"):
+        return folder
+    return f"{os.readlink(process / 'cwd')}/{folder}"  # noqa: PTH115 - as the process sees it, not resolved
 
 
 class _Followed:
@@ -140,12 +154,12 @@ class InspectorWatch:
                 )
 
     def _folder(self, process: Found) -> str:
-        """NCCL's default is relative to where the process runs."""
-        job = process.environment.get("SLURM_JOB_ID", "unknown-jobid")
-        folder = process.environment.get("NCCL_INSPECTOR_DUMP_DIR") or f"nccl-inspector-{job}"
-        if folder.startswith("/"):
-            return folder
-        return f"{os.readlink(self._proc / str(process.pid) / 'cwd')}/{folder}"  # noqa: PTH115 - as the process sees it, not resolved
+        try:
+            return folder_of(process.environment, self._proc / str(process.pid))
+        except PermissionError:
+            answer = client.ask(Kind.INSPECTOR, process.pid)
+            os.close(answer.fd)
+            return answer.data.decode(errors="surrogateescape")
 
     def _read(self, followed: _Followed) -> bool:
         assert followed.tail is not None  # noqa: S101 - the caller looked

@@ -15,6 +15,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+
+from collector.node.helper import client
+from collector.node.helper.protocol import Kind
 
 MAX_BYTES = 32 << 20  # 520 bytes per rank and communicator: 1,024 ranks in 60 communicators
 # a collection takes at most 10 s: 5 and 5 more per leg (src/ras/ras_internal.h)
@@ -142,10 +146,14 @@ def connect(address: Address, timeout_s: float) -> socket.socket:
     try:
         if not address.namespace:
             return socket.create_connection((address.host, address.port), timeout_s)
-        return _within(
-            address.namespace,
-            lambda: socket.create_connection((address.host, address.port), timeout_s),
-        )
+        try:
+            return _within(
+                address.namespace,
+                lambda: socket.create_connection((address.host, address.port), timeout_s),
+            )
+        except PermissionError:
+            root = Path(address.namespace).parents[1] / "root"
+            return socket.socket(fileno=client.descriptor(Kind.RAS, root, str(address.port)))
     except OSError as error:
         raise RasError("refused", f"{address.host}:{address.port}: {error}") from error
 
@@ -154,7 +162,7 @@ def _within(namespace: str, dial: Callable[[], socket.socket]) -> socket.socket:
     """Connect inside another network namespace: in a thread that enters it and ends there; the
     socket stays in it for good.
 
-    It needs CAP_SYS_ADMIN; OSError without.
+    It needs CAP_SYS_ADMIN; PermissionError without.
     """
     result: list[socket.socket | OSError] = []
 
@@ -165,7 +173,7 @@ def _within(namespace: str, dial: Callable[[], socket.socket]) -> socket.socket:
                 libc = ctypes.CDLL(None, use_errno=True)
                 if libc.setns(fd, CLONE_NEWNET) != 0:
                     number = ctypes.get_errno()
-                    raise OSError(number, f"{namespace}: {os.strerror(number)}")
+                    raise OSError(number, os.strerror(number), str(namespace))
             finally:
                 os.close(fd)
             result.append(dial())

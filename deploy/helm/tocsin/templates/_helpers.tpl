@@ -48,9 +48,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "tocsin.podSecurityContext" -}}
 {{- $of := dict "runAsNonRoot" true "runAsUser" 65534 "runAsGroup" 65534 "supplementalGroups" (list 4) "seccompProfile" (dict "type" "RuntimeDefault") -}}
-{{- if eq .Values.profile "full" -}}
-{{- $of = mergeOverwrite $of (dict "runAsNonRoot" false "runAsUser" 0 "runAsGroup" 0) -}}
-{{- end -}}
 {{- if .Values.tlsServerConfig.enabled -}}
 {{- /* So that the key may be read by the pod and not by everybody. */ -}}
 {{- $of = mergeOverwrite $of (dict "fsGroup" 65534) -}}
@@ -60,10 +57,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "tocsin.securityContext" -}}
 {{- $of := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
-{{- if eq .Values.profile "full" -}}
-{{- $of = mergeOverwrite $of (dict "appArmorProfile" (dict "type" "Unconfined") "capabilities" (dict "drop" (list "ALL") "add" (list "SYS_PTRACE" "DAC_READ_SEARCH" "SYS_ADMIN"))) -}}
-{{- end -}}
 {{- toYaml (mergeOverwrite $of .Values.securityContext) -}}
+{{- end }}
+
+{{- /* Root with a list of capabilities. */ -}}
+{{- define "tocsin.rootContext" -}}
+{{- toYaml (dict "runAsNonRoot" false "runAsUser" 0 "runAsGroup" 0 "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL") "add" .)) -}}
+{{- end }}
+
+{{- define "tocsin.helperContext" -}}
+{{- $added := list "SYS_PTRACE" "DAC_READ_SEARCH" -}}
+{{- if .Values.helper.namespaces -}}
+{{- $added = append $added "SYS_ADMIN" -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite (include "tocsin.rootContext" $added | fromYaml) .Values.helper.securityContext) -}}
 {{- end }}
 
 {{- /* One endpoint, for ServiceMonitor and PodMonitor. */ -}}

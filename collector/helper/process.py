@@ -1,0 +1,59 @@
+"""One process as the helper sees it, held by a descriptor of its folder below /proc: after its
+death every read fails, and none is of another process that got its number.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from collector.sources.jobs.slurm.tasks import KEPT as OF_SLURM
+from collector.sources.nccl.discovery import procfs
+from collector.sources.nccl.discovery.environment import KEPT, environment_of, rank_of
+from collector.sources.nccl.discovery.found import Found
+
+# The rows of maps that discovery needs; addresses of all other libraries stay unknown.
+_ROWS = re.compile(rb"^.* [^\n]*(?:/dev/nvidia|libnccl\.so|libtorch_cuda)[^\n]*$", re.MULTILINE)
+
+
+class Process:
+    """``folder`` is its /proc/PID, through the descriptor."""
+
+    def __init__(self, fd: int) -> None:
+        self.folder = Path(f"/proc/self/fd/{fd}")
+        self.root = self.folder / "root"
+
+    def user(self) -> int:
+        """Whose it is, as the kernel has it; asking waits for nothing of the process."""
+        return procfs.user(procfs.read(self.folder / "status"))
+
+    def maps(self) -> bytes:
+        """Its rows of maps that name an NVIDIA device file or NCCL."""
+        return b"\n".join(_ROWS.findall(procfs.read(self.folder / "maps")))
+
+    def environment(self) -> dict[str, str]:
+        """The variables that the agent uses; all others, which may be secrets, stay here."""
+        return environment_of(procfs.read(self.folder / "environ"), KEPT | OF_SLURM)
+
+    def holds_gpu(self) -> bool:
+        """Whether it has mapped an NVIDIA device file."""
+        return procfs.mapped(self.maps()).holds_gpu
+
+    def found(self) -> Found:
+        """Its user, rank and environment, as discovery has them."""
+        status, environment = procfs.read(self.folder / "status"), self.environment()
+        user, inner_pid = procfs.user(status), procfs.inner_pid(status, 0)
+        return Found(0, inner_pid, user, "", 0, "", rank_of(environment), environment=environment)
+
+
+@contextmanager
+def opened(pid: int) -> Iterator[Process]:
+    """A process while it is held. OSError where there is none."""
+    fd = os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield Process(fd)
+    finally:
+        os.close(fd)
