@@ -188,6 +188,15 @@ class JobTracker:
             for place in word.job
         )
 
+    def hosts_of_processes(self, job: str) -> set[str]:
+        """The hosts with processes of a job, or of its steps, that hold GPUs."""
+        return {
+            place.host
+            for name, places in self._by_process.members.items()
+            if job in (name, name.partition(".")[0])
+            for place in places
+        }
+
     def members(self, job: str) -> tuple[MigSlot, ...]:
         """All GPUs of a job that are known."""
         given = (

@@ -30,15 +30,18 @@ class PortFault:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A process of the job that ended while others of it run, as the node itself saw it.
+    """A process of the job that ended, as the node itself saw it, while others of the job ran.
 
-    ``rank`` is -1 where its launcher did not set it.
+    ``rank`` is -1 where its launcher did not set it. ``seen_ns`` is the unix time of the look at
+    the node that no longer found it; ``last``: nor any other process of the job on that node.
     """
 
     host: str
     pid: int
     rank: int = -1
     uuid: str = ""
+    seen_ns: int = 0
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

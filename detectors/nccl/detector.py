@@ -165,7 +165,7 @@ class Nccl(Stateful):
     """
 
     name = "nccl"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         self._book, self._hardware, self._jobs, self._places = (
@@ -186,16 +186,15 @@ class Nccl(Stateful):
         findings: list[Finding] = []
         if observation.events:
             self._jobs.take(observation.events)
+            over = {_place(event) for event in observation.events if _all_ended(event)}
             for event in observation.events:
                 self._hardware.take(event, at.mono_ns)
                 if event.kind == "nccl_process_lost":
-                    self._ended(event, at)
-                elif event.kind == "job_ended" and not self._jobs.members(
-                    name := str(event.attributes.get("job", ""))
-                ):
-                    findings += self._over(
-                        name, at
-                    )  # on one node of several the end may be the fault
+                    self._ended(event, at, last=_place(event) in over)
+                elif event.kind == "nccl_process_found":
+                    self._found(event)
+                elif event.kind == "job_ended":
+                    findings += self._job_ended(event, at)
             self._lines(observation, at)
             self._reports(observation, at)
         for name, job in self._book.due(at.mono_ns):
@@ -231,7 +230,23 @@ class Nccl(Stateful):
                     job.at(event.device.host)
                     _note(job, at)
 
-    def _ended(self, event: Event, at: Instant) -> None:
+    def _job_ended(self, event: Event, at: Instant) -> Iterator[Finding]:
+        """A job is over where its scheduler says so, or where none of its processes is left that
+        is known; on one node of several the end may be the fault.
+        """
+        name = str(event.attributes.get("job", ""))
+        if _all_ended(event):
+            if not self._jobs.hosts_of_processes(name):
+                yield from self._over(name, at, "all processes of the job have ended")
+        elif not self._jobs.members(name):
+            yield from self._over(name, at)
+
+    def _found(self, event: Event) -> None:
+        job = self._book.jobs.get(_name(str(event.attributes.get("job", ""))))
+        if job is not None:
+            job.restarted(event.device.host)
+
+    def _ended(self, event: Event, at: Instant, *, last: bool) -> None:
         facts = event.attributes
         pid, rank, gpus = (
             facts.get("own_pid"),
@@ -240,7 +255,8 @@ class Nccl(Stateful):
         )
         if isinstance(pid, int) and isinstance(rank, int):
             job = self._book.of(_name(str(facts.get("job", ""))) or self._job_of(event.device.host))
-            job.lost(event.device.host, pid, rank, gpus[0] if len(gpus) == 1 else "", at.mono_ns)
+            host, uuid = event.device.host, gpus[0] if len(gpus) == 1 else ""
+            job.lost(Ended(host, pid, rank, uuid, event.time_ns, last), at.mono_ns)
             _note(job, at)
 
     def _job_of(self, host: str) -> str:
@@ -262,7 +278,7 @@ class Nccl(Stateful):
                     for (host, port), (_, text) in self._hardware.ports.items()
                     if host in hosts
                 ],
-                [Ended(host, pid, rank, uuid) for pid, (host, rank, uuid) in job.ended.items()],
+                list(job.ended.values()),
                 name,
                 live=True,
             )
@@ -328,6 +344,16 @@ class Nccl(Stateful):
         job = self._book.jobs.pop(_name(name), None)
         if job is not None:
             yield from self._take_back(job, [], at, why)
+
+
+def _all_ended(event: Event) -> bool:
+    """Whether no process of a job is left on a node; its allocation may go on."""
+    return event.kind == "job_ended" and "scheduler" not in event.attributes
+
+
+def _place(event: Event) -> tuple[str, str, int]:
+    """The node that an event is about, its job, and the time of that look at the node."""
+    return event.device.host, _name(str(event.attributes.get("job", ""))), event.time_ns
 
 
 def _note(job: JobBook, at: Instant) -> None:

@@ -4,12 +4,13 @@ hardware that failed recently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
+from detectors.nccl.case import Ended
 from pipeline.clock import SECOND_NS
 from pipeline.nccl.hit import Hit
 from pipeline.nccl.member import Member
@@ -45,8 +46,8 @@ class JobBook:
     others: dict[str, Report] = field(default_factory=dict)
     # with when they were read, on the detector's clock
     hits: dict[tuple[str, str], tuple[int, Hit]] = field(default_factory=dict)
-    # by pid: host, rank and GPU of processes that ended alone
-    ended: dict[int, tuple[str, int, str]] = field(default_factory=dict)
+    # processes that ended while others of the job ran, by host and pid
+    ended: dict[tuple[str, int], Ended] = field(default_factory=dict)
     seen_ns: int = 0
     due_ns: int = 0  # when it is judged next, 0 where nothing is new
     suspected_ns: int = 0  # since when the verdict is the same, 0 where there is none
@@ -88,11 +89,16 @@ class JobBook:
         if host not in self.hosts and len(self.hosts) < MAX_HOSTS:
             self.hosts.append(host)
 
-    def lost(self, host: str, pid: int, rank: int, uuid: str, now_ns: int) -> None:
-        """A process ended while others of the job run."""
+    def lost(self, ended: Ended, now_ns: int) -> None:
+        """A process ended."""
         self.seen_ns = now_ns
         if len(self.ended) < MAX_ENDED:
-            self.ended[pid] = (host, rank, uuid)
+            self.ended[ended.host, ended.pid] = ended
+
+    def restarted(self, host: str) -> None:
+        """A process was found on a node. Where all of the job there had ended, it began again."""
+        if any(one.last for one in self.ended.values() if one.host == host):
+            self.ended = {key: one for key, one in self.ended.items() if one.host != host}
 
     def gave_up(self) -> bool:
         """Whether a watchdog of the job has timed out."""
@@ -177,12 +183,17 @@ def _document(job: JobBook) -> dict[str, object]:
         "looks": [packed(report) for report in job.looks],
         "others": {key: packed(report) for key, report in job.others.items()},
         "hits": [[at, packed(hit)] for at, hit in job.hits.values()],
-        "ended": [[pid, *of] for pid, of in job.ended.items()],
+        "ended": [list(astuple(one)) for one in job.ended.values()],
         "numbers": [job.seen_ns, job.due_ns, job.suspected_ns],
         "suspicion": job.suspicion,
         "hosts": job.hosts,
         "told": job.reported,
     }
+
+
+def _ended(row: Sequence[Any]) -> Ended:
+    host, pid, rank, uuid, seen_ns, last = row
+    return Ended(str(host), int(pid), int(rank), str(uuid), int(seen_ns), bool(last))
 
 
 def _job(document: Mapping[str, Any]) -> JobBook:
@@ -198,7 +209,7 @@ def _job(document: Mapping[str, Any]) -> JobBook:
         [unpacked_report(text) for text in looks],
         {str(key): unpacked_report(text) for key, text in others.items()},
         {(hit.name, hit.text): (int(at), hit) for at, text in hits if (hit := unpacked_hit(text))},
-        {int(pid): (str(host), int(rank), str(uuid)) for pid, host, rank, uuid in ended},
+        {(one.host, one.pid): one for one in map(_ended, ended)},
         seen,
         due,
         suspected,

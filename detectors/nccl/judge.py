@@ -20,6 +20,7 @@ from detectors.nccl.clue import (
     scores,
 )
 from detectors.nccl.communicators import Communicators
+from detectors.nccl.ended import ended_clues
 from detectors.nccl.identity import Identities, Who
 from detectors.nccl.lines import Cancelled, Reported, before_the_end, progress, reported
 from detectors.nccl.slow import slow_clues
@@ -88,7 +89,7 @@ def judge(case: Case) -> Verdict:
     ):  # hardware explains a stall; it does not make one
         stuck_there = graph.balanced or any(clue.cause == "in_flight" for clue in clues)
         clues += _hardware(case, known, firm=stuck_there)
-    clues += _ended_here(case, known, firm=graph.balanced or graph.victims > 0)
+    clues += ended_clues(case.ended, known, firm=graph.balanced or graph.victims > 0)
     verdict = _verdict(case, clues, _Known(communicators, known, graph, lines))
     return _ended(verdict, lines.cancelled) if lines.cancelled else verdict
 
@@ -127,20 +128,6 @@ def _lost(reports: Sequence[Report], identities: Identities) -> list[Clue]:
                 Clue("ras", text, GONE, target, "process_lost", report.origin)
                 for target in _targets(process, identities)
             ]
-    return found
-
-
-def _ended_here(case: Case, identities: Identities, *, firm: bool) -> list[Clue]:
-    """A process that ended is the root cause where others wait; where none does, it may have done
-    its work.
-    """
-    found = []
-    for ended in case.ended:
-        who = Who(ended.rank, ended.host, ended.pid, uuid=ended.uuid)
-        text = f"{who.words()} ended while other processes of its job live"
-        found.append(
-            Clue("proc", text, GONE, RankTarget(identities.find(who)), "process_lost", firm=firm)
-        )
     return found
 
 
