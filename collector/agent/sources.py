@@ -14,6 +14,7 @@ from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
 from collector.node.gpu_processes import GpuProcesses
 from collector.node.inventory import Inventory
+from collector.node.pods_by_gpu import PodsByGpu
 from collector.node.state import State
 from collector.node.topology import Topology, TopologyError
 from collector.node.with_topology import WithTopology
@@ -59,6 +60,7 @@ class Parts:
     saved: bool = False
     suspicions: Suspicions = field(default_factory=Suspicions)
     holders: GpuProcesses = field(default_factory=GpuProcesses)
+    pods: PodsByGpu = field(default_factory=PodsByGpu)
     cuts: Cuts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -174,6 +176,8 @@ def _nccl(parts: Parts) -> Source:
         holders=parts.holders,
         desk=parts.desk("nccl", "collector.sources.nccl.reader", limits.NCCL_BYTES, world.procfs),
         cuts=parts.cuts,
+        hidden=parts.config.sources.jobs.hide,
+        pods=parts.pods,
     )
 
 
@@ -205,6 +209,7 @@ def _jobs(parts: Parts) -> Source:
         holders=parts.holders,
         inventory=parts.inventory,
         hidden=section.hide,
+        pods=parts.pods,
     )
 
 

@@ -25,6 +25,9 @@ class Key(NamedTuple):
     hosts: int
 
 
+NOBODY = Key("", "", 0)  # of a job whose user is in doubt
+
+
 def key_of(event: Event) -> Key | None:
     """The key of a job that started, None where its user or name is not reported: a job of another
     user must not teach anything about this one.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.hang.kin import Key, Kin, key_of
+from detectors.hang.kin import NOBODY, Key, Kin, key_of
 from detectors.hang.pauses import KINDS, Known
 from detectors.kit.columns import Columns
 from detectors.kit.jobs import JobTracker
@@ -58,6 +58,7 @@ SINGLE = (
     "crawl_stage",
 )
 PAIRED = ("longest_s", "number")
+LEARNT = (*PAIRED, "moved_s")  # what jobs alike share
 OF_A_JOB = ("pace", "pace_s")  # columns that are another job's when the row is (progress.py)
 
 
@@ -96,7 +97,27 @@ class Members:
         self.jobs.take(listed)
         for event in listed:
             if event.kind == "job_started" and (key := key_of(event)) is not None:
-                self._keys[str(event.attributes.get("job", ""))] = key
+                self._learn(str(event.attributes.get("job", "")), key, event)
+
+    def _learn(self, job: str, key: Key, event: Event) -> None:
+        """Whose job it is, where jobs of two users go by one name: the scheduler's word counts;
+        without one it is nobody's, as neither may teach the other.
+        """
+        known = self._keys.get(job)
+        doubt = known is not None and known.user != key.user
+        if doubt and "scheduler" not in event.attributes:
+            if self.jobs.scheduled(job):
+                return
+            key = NOBODY
+        if key == known:
+            return
+        self._keys[job] = key
+        if job in self.names:
+            number = self.names.index(job)
+            if doubt:  # what it knows may be of another user's jobs
+                for name in LEARNT:
+                    self.of[name][..., number] = 0.0
+            self._recall(self.of, number, job)
 
     def look(self) -> tuple[str, ...]:
         """Number the jobs again where rows or jobs changed; the jobs that are here no more."""
@@ -135,16 +156,18 @@ class Members:
 
     def remember(self, job: int) -> None:
         """Jobs alike learn from this one."""
-        if (key := self._keys.get(self.names[job])) is not None:
+        if (key := self._keys.get(self.names[job], NOBODY)) != NOBODY:
             of = self.of
             self.kin.remember(
                 key, of["longest_s"][:, job], of["number"][:, job], float(of["moved_s"][job])
             )
 
     def _recall(self, of: dict[str, Floats], job: int, name: str) -> None:
+        """What jobs alike did, with what it did itself before its user was known."""
         longest_s, number, moved_s = self.kin.recall(self._keys.get(name))
-        of["longest_s"][:, job], of["number"][:, job] = longest_s, number
-        of["moved_s"][job] = moved_s
+        of["longest_s"][:, job] = np.fmax(of["longest_s"][:, job], longest_s)
+        of["number"][:, job] = np.fmax(of["number"][:, job], number)
+        of["moved_s"][job] = max(of["moved_s"][job], moved_s)
 
     def part(self, still: NDArray[np.bool_]) -> None:
         """Where jobs are guessed, drop these rows if they stopped long before others of their node

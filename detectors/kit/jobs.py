@@ -197,6 +197,10 @@ class JobTracker:
             for place in places
         }
 
+    def scheduled(self, job: str) -> bool:
+        """Whether the scheduler has allocated GPUs to a job."""
+        return job in self._by_scheduler.members
+
     def members(self, job: str) -> tuple[MigSlot, ...]:
         """All GPUs of a job that are known."""
         given = (

@@ -25,7 +25,8 @@ class Allocation:
 
     ``facts`` are names of the catalogue's facts of ``device_job``; ``pids`` hold the device.
 
-    ``hosts`` is how many nodes the job has, 0 where that is not known.
+    ``hosts`` is how many nodes the job has, 0 where that is not known; ``owner`` the id of the user
+    that it runs as, as the kernel has it, -1 where that is not known.
     """
 
     uuid: str
@@ -35,6 +36,7 @@ class Allocation:
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     pids: frozenset[int] = frozenset()
     hosts: int = 0
+    owner: int = -1
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -80,7 +82,14 @@ def _joined(a: Allocation, b: Allocation) -> Allocation:
         if values:
             facts[name] = ",".join(sorted(values, key=lambda v: (len(v), v)))
     return Allocation(
-        a.uuid, a.instance, a.scheduler, strong.evidence, facts, a.pids | b.pids, a.hosts or b.hosts
+        a.uuid,
+        a.instance,
+        a.scheduler,
+        strong.evidence,
+        facts,
+        a.pids | b.pids,
+        a.hosts or b.hosts,
+        strong.owner if strong.owner >= 0 else weak.owner,
     )
 
 

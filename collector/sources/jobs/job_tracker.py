@@ -6,8 +6,9 @@ From them the detectors know whose GPU it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from collector.node.likeness import of_user
 from collector.sources.jobs.allocation import Allocation
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.frame import Device
@@ -20,14 +21,20 @@ GONE_NS = 30 * SECOND_NS
 
 @dataclass(slots=True)
 class _Job:
-    """``gpus`` and ``reported_hosts`` are those of its last event; ``hosts`` is how many nodes it
-    has, 0 where that is unknown.
+    """``gpus`` and ``reported`` are those of its last event; ``hosts`` is how many nodes it has, 0
+    where that is unknown, ``likeness`` its user and name once they are known.
     """
 
     seen_ns: int = 0
     hosts: int = 0
+    likeness: dict[str, str] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
-    reported_hosts: int = 0
+    reported: tuple[int, bool] = (0, False)  # hosts, and whether user and name were
+
+    @property
+    def known(self) -> tuple[int, bool]:
+        """What ``reported`` becomes with the next event."""
+        return self.hosts, bool(self.likeness)
 
 
 class JobTracker:
@@ -55,6 +62,7 @@ class JobTracker:
             if name := _name(one):
                 job = self._jobs.setdefault(name, _Job())
                 job.seen_ns, job.hosts = now_ns, job.hosts or one.hosts
+                job.likeness = job.likeness or _likeness(one)
         owners = _owners(listed)
         return [
             event
@@ -79,20 +87,27 @@ class JobTracker:
             if over
             else tuple(sorted({*kept, *(uuid for uuid, owner in owners.items() if owner == name)}))
         )
-        if gpus == job.gpus and job.hosts == job.reported_hosts:
+        if gpus == job.gpus and job.known == job.reported:
             return
         facts: dict[str, Value] = {"job": name, "scheduler": "slurm"}
         if gpus:
             # A job on several nodes may be one program, or another one on each.
             only = {"hosts": 1} if job.hosts == 1 else {}
-            yield Event(*at, self._node, "job_started", {**facts, "gpus": " ".join(gpus), **only})
+            facts |= {"gpus": " ".join(gpus), **only, **job.likeness}
+            yield Event(*at, self._node, "job_started", facts)
         elif job.gpus:
             yield Event(*at, self._node, "job_ended", facts)
-        job.gpus, job.reported_hosts = gpus, job.hosts
+        job.gpus, job.reported = gpus, job.known
 
 
 def _name(holding: Allocation) -> str:
     return holding.facts.get("job", "") if holding.scheduler == "slurm" else ""
+
+
+def _likeness(holding: Allocation) -> dict[str, str]:
+    """User and name. Facts that are hidden were left out before."""
+    facts = holding.facts
+    return of_user(holding.owner, facts.get("job_name", "")) if facts.get("user") else {}
 
 
 def _owners(holdings: Sequence[Allocation]) -> dict[str, str]:

@@ -7,11 +7,12 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, ProcessesByGpu
 from collector.node.inventory import Inventory
+from collector.node.pods_by_gpu import Pod, PodsByGpu
 from collector.sources.jobs.allocation import Allocation, clean, identity_of, merged
 from collector.sources.jobs.gpus import Gpus
 from collector.sources.jobs.job_tracker import JobTracker
@@ -53,12 +54,13 @@ class JobsSource:
         holders: GpuProcesses,
         inventory: Inventory,
         hidden: Iterable[str] = (),
+        pods: PodsByGpu | None = None,
     ) -> None:
         self._providers, self._holders, self._inventory = tuple(providers), holders, inventory
         self._host, self._clock, self._metrics, self._hidden = host, clock, metrics, tuple(hidden)
         self._up: dict[str, bool] = {}
         self._devices: tuple[Device, ...] = ()
-        self._tracker = JobTracker(host)
+        self._tracker, self._pods = JobTracker(host), pods or PodsByGpu()
 
     def read(self) -> Reading:
         """Current allocations. Never raises for a provider's failure."""
@@ -72,6 +74,7 @@ class JobsSource:
             for holding in self._ask(provider, gpus, processes, unread)
         ]
         holdings = merged(replace(h, facts=clean(h.facts, self._hidden)) for h in answers)
+        self._pods.learn(_pods(holdings))
         holdings.sort(key=lambda h: gpus.index.get(h.uuid, "").zfill(4))
         if len(holdings) > MAX_HOLDINGS:
             unread.append(Unread("too many jobs", field=f"{len(holdings) - MAX_HOLDINGS} more"))
@@ -143,6 +146,12 @@ class JobsSource:
             identity_of(holding),
             {name: value for name, value in facts.items() if value},
         )
+
+
+def _pods(holdings: Iterable[Allocation]) -> Iterator[tuple[str, Pod]]:
+    for one in holdings:
+        if one.scheduler == "kubernetes":
+            yield one.uuid, Pod(one.facts.get("namespace", ""), one.facts.get("pod", ""))
 
 
 def _counted(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from collector.node.likeness import of_pod, of_user
+from collector.node.pods_by_gpu import PodsByGpu
 from collector.sources.nccl.discovery.environment import number_of
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.identity import Owner
@@ -27,6 +29,7 @@ class Job:
     owner: Owner
     processes: dict[tuple[int, float], Found] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
+    likeness: dict[str, str] = field(default_factory=dict)
     lost_s: float | None = None
 
     @property
@@ -44,8 +47,11 @@ class Job:
 class Jobs:
     """Follows them, and says as events what changed."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(
+        self, host: str, *, hidden: Collection[str] = (), pods: PodsByGpu | None = None
+    ) -> None:
         self._node = Device(host, "node", host)
+        self._hidden, self._pods = tuple(hidden), pods or PodsByGpu()
         self.now: dict[str, Job] = {}
         self._names: dict[Owner, str] = {}  # of the jobs, by whose they are
 
@@ -106,14 +112,28 @@ class Jobs:
         gpus = tuple(
             sorted({*job.gpus, *(uuid for process in job.present for uuid in process.uuids)})
         )
-        if gpus != job.gpus:
-            job.gpus = gpus
+        likeness = job.likeness or self._likeness(job, gpus)
+        if gpus != job.gpus or likeness != job.likeness:
+            job.gpus, job.likeness = gpus, likeness
             facts: dict[str, Value] = {
                 "job": job.name,
                 "gpus": " ".join(gpus),
                 **_hosts(job.present),
+                **likeness,
             }
             yield Event(*at, self._node, "job_started", facts)
+
+    def _likeness(self, job: Job, gpus: Sequence[str]) -> dict[str, str]:
+        """User and name. A job that only claims a scheduler's id has none: it would be taken for
+        that job's.
+        """
+        owner = job.owner
+        if owner.group.startswith("pod"):
+            return of_pod(self._pods.of(gpus)) if owner.sure else {}
+        if owner.base.isdecimal() and not owner.sure:
+            return {}
+        names = (process.environment.get("SLURM_JOB_NAME", "") for process in job.present)
+        return of_user(owner.user, next(filter(None, names), ""), self._hidden)
 
     def _event(self, kind: str, job: str, process: Found, at: Instant) -> Event:
         facts: dict[str, Value] = {"job": job, "pid": process.pid, "own_pid": process.inner_pid}

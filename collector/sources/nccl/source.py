@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from collector.node.gpu_processes import GpuProcesses
+from collector.node.pods_by_gpu import PodsByGpu
 from collector.sources.nccl.discovery.found import Found, Glance, Seen
 from collector.sources.nccl.discovery.holding import holding
 from collector.sources.nccl.discovery.library import Versions, version_of
@@ -77,13 +78,15 @@ class NcclSource:
         cuts: Cuts | None = None,
         opened: Callable[[Path], Collection[int]] | None = None,
         holders: GpuProcesses | None = None,
+        hidden: Collection[str] = (),
+        pods: PodsByGpu | None = None,
     ) -> None:
         self._host, self._clock, self._metrics, self._suspicions = host, clock, metrics, suspicions
         self._node, self._monitor = Device(host, "node", host), monitor
         self._desk, self._cuts = desk or LocalDesk(NcclReader(proc)), cuts or Cuts(metrics)
         self._scanner, self._holders = Scanner(proc, opened, self._seen), holders or GpuProcesses()
         self._versions = Versions(proc)
-        self._jobs = Jobs(host)
+        self._jobs = Jobs(host, hidden=hidden, pods=pods)
         self._ras = RasPoller(host, proc, mode, metrics, self._desk)
         self._proc = proc
         self._watches: dict[str, JobWatch] = {}  # by job

@@ -19,6 +19,7 @@ from pipeline.catalog import EVENTS, device_job
 MASK = "***"
 HIDDEN = ("process", "pid", "cgroup", "task_cgroup")
 OF_PEOPLE = ("user", "note")  # of those who took an incident on, or a device out of service
+OF_JOBS = {"job_started": ("name",)}  # what users call their work
 # The driver's own lines name the process among much that a vendor needs:
 # `pid=1234, name=python3, Ch 00000008, ...`.
 KEPT_LINES = ("xid", "sxid")
@@ -53,7 +54,8 @@ class Redaction:
 
     def attributes(self, kind: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes of an event without what is about a process or a person."""
-        kept = {k: v for k, v in attributes.items() if k not in HIDDEN and k not in OF_PEOPLE}
+        left_out = (*HIDDEN, *OF_PEOPLE, *OF_JOBS.get(kind, ()))
+        kept = {k: v for k, v in attributes.items() if k not in left_out}
         if "text" in kept:
             about_process = kind not in KEPT_LINES and kind in _OF_PROCESSES
             kept["text"] = MASK if about_process else self.text(str(kept["text"]))

@@ -340,7 +340,7 @@ def test_a_job_alike_needs_no_second_lesson() -> None:
     job.ends()
     job.all(GONE, 120)
     job.begins("8", user="ada", name="train")
-    job.all(WORKS, 1800)
+    job.all(WORKS, 4000)
     assert job.all(WAITS, 900, gpu0=HELD) == []
 
 
@@ -354,6 +354,39 @@ def test_a_job_of_another_user_teaches_nothing() -> None:
     job.begins("8", user="ada", name="train")
     job.all(WORKS, 4000)
     assert [f.severity for f in job.all(WAITS, 900, gpu0=HELD)] == ["ticket"]
+
+
+def test_a_job_whose_user_is_known_later_is_as_much_alike() -> None:
+    """The prolog reports a job before its first process shows whose it is."""
+    job = Training(saved=False, user="ada", name="train")
+    job.all(WAITS, 900, gpu0=HELD)
+    job.all(WORKS, 300)
+    job.ends()
+    job.all(GONE, 120)
+    job.begins("8")
+    job.all(WORKS, 600)
+    job.begins("8", user="ada", name="train")
+    job.all(WORKS, 3400)
+    assert job.all(WAITS, 900, gpu0=HELD) == []
+
+
+@pytest.mark.parametrize(("scheduler", "alike"), [({}, False), ({"scheduler": "slurm"}, True)])
+def test_a_name_that_two_users_claim_is_alike_for_whom_the_scheduler_says(
+    scheduler: dict[str, str], alike: bool
+) -> None:
+    """Processes of another user elsewhere may claim the number of the job: without a scheduler it
+    is nobody's.
+    """
+    job = Training(saved=False, user="ada", name="train")
+    job.all(WAITS, 900, gpu0=HELD)
+    job.all(WORKS, 300)
+    job.ends()
+    job.all(GONE, 120)
+    job.begins("8", None, user="ada", name="train", **scheduler)
+    job.begins("8", user="eve", name="train")
+    job.all(WORKS, 4000)
+    found = [f.severity for f in job.all(WAITS, 900, gpu0=HELD)]
+    assert found == ([] if alike else ["ticket"])
 
 
 def test_one_rank_that_computes_while_all_others_wait_is_a_ticket() -> None:

@@ -73,6 +73,7 @@ class Slurm:
                         self._facts(task),
                         frozenset((pid,)),
                         _hosts(task),
+                        self._owner(task),
                     )
                 elif self._tasks.there(pid):
                     self.unattributed += 1
@@ -97,14 +98,23 @@ class Slurm:
         for uuid in dict.fromkeys(gpus.listed(str(n)) for n in numbers):
             if uuid:
                 yield Allocation(
-                    uuid, "", "slurm", "environment", self._facts(task), hosts=_hosts(task)
+                    uuid,
+                    "",
+                    "slurm",
+                    "environment",
+                    self._facts(task),
+                    hosts=_hosts(task),
+                    owner=self._owner(task),
                 )
+
+    def _owner(self, task: Task) -> int:
+        return self._owners.get(task.job, task.user)
 
     def _facts(self, task: Task) -> dict[str, str]:
         """``user`` is the user that Slurm started the job for, whatever user a process in it has
         since become by sudo, or in a container.
         """
-        variables, owner = task.environment, self._owners.get(task.job, task.user)
+        variables, owner = task.environment, self._owner(task)
         user = (
             self._user_name(owner)
             or variables.get("SLURM_JOB_USER", "")

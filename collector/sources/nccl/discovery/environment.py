@@ -20,6 +20,7 @@ KEPT = frozenset(
             "SLURM_JOB_ID",
             "SLURM_STEP_ID",
             "SLURM_PROCID",
+            "SLURM_JOB_NAME",
             "TORCHELASTIC_RUN_ID",
             "MASTER_ADDR",
             "MASTER_PORT",

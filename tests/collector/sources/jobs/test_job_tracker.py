@@ -11,6 +11,7 @@ import pytest
 
 from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
 from collector.node.inventory import Inventory
+from collector.node.pods_by_gpu import Pod, PodsByGpu
 from collector.node.state import State
 from collector.sources.jobs.providers import (
     AllocationProvider,
@@ -41,6 +42,7 @@ class Node:
 
     def __init__(self, folder: Path, *more: AllocationProvider, hidden: Iterable[str] = ()) -> None:
         self.clock, self.holders, self.jobs = FakeClock(), GpuProcesses(), JobTracker()
+        self.pods = PodsByGpu()
         self.proc, self.mapping = Proc(folder / "proc"), folder / "jobs"
         self.proc.root.mkdir()
         self.mapping.mkdir()
@@ -61,6 +63,7 @@ class Node:
             holders=self.holders,
             inventory=inventory,
             hidden=self.hidden,
+            pods=self.pods,
         )
 
     def tick(self, seconds: float = 1.0) -> JobEvents:
@@ -214,11 +217,12 @@ def test_no_job_ends_because_a_provider_is_blind(
 
 def test_a_pod_is_no_job(tmp_path: Path) -> None:
     """One server of many in a deployment, or a part of a training: of neither does the
-    kubelet say what it belongs to.
+    kubelet say what it belongs to. Its names are kept for those who find its processes.
     """
     with serving(tmp_path / "k", {"List": listing(pod("a", [GPUS[0].id]))}):
         node = Node(tmp_path, KubeletProvider(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
         assert node.tick() == []
+        assert node.pods.of(["GPU-0"]) == Pod("ml", "a")
     assert not node.jobs.knows("n1")
 
 
@@ -313,3 +317,36 @@ def test_the_scheduler_s_answer_survives_a_restart(node: Node) -> None:
     assert [other.of("n1", gpu.id) for gpu in GPUS] == ["71.0", "71", "", ""]
     other.take([nccl("job_ended", "71.0")])
     assert (other.of("n1", "GPU-0"), other.of("n1", "GPU-1")) == ("71", "71")
+
+
+def test_user_and_name_are_reported_once_they_are_known(node: Node) -> None:
+    """The prolog writes before a process runs; the user is the kernel's, whatever the job claims,
+    and stays when its processes have ended.
+    """
+    node.map("71", 0)
+    assert node.tick() == [started("71", "GPU-0")]
+    node.proc.task(
+        10,
+        "71",
+        SLURM_JOB_ID="71",
+        SLURM_JOB_NAME="train",
+        SLURM_JOB_USER="root",
+        uids="1001\t1001",
+    )
+    node.holds(0, 10)
+    assert node.tick() == [started("71", "GPU-0", user="1001", name="train")]
+    assert node.tick() == []
+    node.map("71", 0, 1)
+    node.proc.end(10)
+    node.holds(0)
+    assert node.tick() == [started("71", "GPU-0 GPU-1", user="1001", name="train")]
+
+
+def test_a_hostile_job_name_is_bounded_and_printable(node: Node) -> None:
+    """Its user chose it."""
+    name = "\x1b[31m" + "x" * 10_000
+    node.proc.task(10, "71", SLURM_JOB_ID="71", SLURM_JOB_NAME=name)
+    node.holds(0, 10)
+    ((_, facts),) = node.tick()
+    assert len(str(facts["name"])) <= 128
+    assert str(facts["name"]).isprintable()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.node.pods_by_gpu import Pod, PodsByGpu
 from collector.sources.nccl.discovery.environment import environment_of
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.jobs import LOSS_S, ORDERLY_S, Jobs
@@ -128,3 +129,54 @@ def test_a_job_without_a_world_size_reaches_as_far_as_mpirun_or_slurm_says(
 ) -> None:
     """Plain srun and mpirun, and libraries that set it in Python only."""
     assert hosts(tmp_path, environ) == expected
+
+
+def likeness(jobs: Jobs, found: list[Found]) -> tuple[object, object]:
+    """User and name of the last job that began."""
+    facts = [e for e in jobs.update(found, 0, AT) if e.kind == "job_started"][-1].attributes
+    return facts.get("user"), facts.get("name")
+
+
+def of_group(folder: Path, group: str, *, sure: bool, job: str = "71", **claims: str) -> Found:
+    """A process of user 1000 in a control group, with what it claims."""
+    found = process(folder, 801, job=job)
+    return replace(found, user=1000, group=group, sure=sure, environment=claims)
+
+
+def test_user_and_name_are_those_of_the_job_s_own_control_group(tmp_path: Path) -> None:
+    """The user is the kernel's, the name the job's word about itself."""
+    sure = of_group(tmp_path, "job 71", sure=True, SLURM_JOB_NAME="train")
+    assert likeness(Jobs("n1"), [sure]) == ("1000", "train")
+    assert likeness(Jobs("n1"), [replace(sure, environment={})]) == (None, None)
+    for name in ("user", "job_name"):
+        assert likeness(Jobs("n1", hidden=[name]), [sure]) == (None, None)
+
+
+def test_who_only_claims_a_scheduler_s_job_is_not_taken_for_it(tmp_path: Path) -> None:
+    """It would teach the next jobs of that one's user; a job of no scheduler is its user's."""
+    claim = of_group(tmp_path, "", sure=False, SLURM_JOB_NAME="train")
+    assert likeness(Jobs("n1"), [claim]) == (None, None)
+    own = of_group(tmp_path, "", sure=False, job="torchrun:x", SLURM_JOB_NAME="train")
+    assert likeness(Jobs("n1"), [own]) == ("1000", "train")
+    inside = of_group(tmp_path, "pod1", sure=False, SLURM_JOB_NAME="train")
+    assert likeness(Jobs("n1"), [inside]) == (None, None)
+
+
+def test_a_pod_is_known_by_namespace_and_workload(tmp_path: Path) -> None:
+    """As the kubelet has them, not as its processes say; also where the kubelet answers later, and
+    where it does not answer any more.
+    """
+    pods = PodsByGpu()
+    jobs, found = Jobs("n1", pods=pods), of_group(tmp_path, "pod1", sure=True, SLURM_JOB_NAME="x")
+    assert likeness(jobs, [found]) == (None, None)
+    pods.learn([("GPU-0", Pod("ml", "train-worker-0"))])
+    assert likeness(jobs, [found]) == ("namespace:ml", "train-worker")
+    pods.learn([])
+    assert jobs.update([found], 1, AT) == []
+
+
+def test_a_gpu_that_pods_share_names_none(tmp_path: Path) -> None:
+    """Neither may learn from the other."""
+    pods = PodsByGpu()
+    pods.learn([("GPU-0", Pod("ml", "train-0")), ("GPU-0", Pod("eve", "train-0"))])
+    assert likeness(Jobs("n1", pods=pods), [of_group(tmp_path, "pod1", sure=True)]) == (None, None)

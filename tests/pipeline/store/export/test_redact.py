@@ -44,6 +44,12 @@ def test_users_in_events_are_left_out() -> None:
     ) == {"incident": "i"}
 
 
+def test_what_a_job_is_called_is_left_out() -> None:
+    """Its number stays."""
+    facts = {"job": "71", "gpus": "GPU-1", "user": "1000", "name": "secret"}
+    assert Redaction().attributes("job_started", facts) == {"job": "71", "gpus": "GPU-1"}
+
+
 def test_whose_job_it_was_stays_here() -> None:
     """Names of users, accounts, pods and jobs leave the slow facts of a holder; job id, GPU
     and a GPU's own facts stay.
