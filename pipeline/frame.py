@@ -161,20 +161,20 @@ class Frame:
 
     def __post_init__(self) -> None:
         n = len(self.devices)
-        wanted = {
-            "gauges": (len(self.schema.gauges), n),
-            "counters": (len(self.schema.counters), n),
-            "observed": (len(self.schema.counters), n),
-            "sampled_ns": (n,),
-        }
-        for name, shape in wanted.items():
-            array = getattr(self, name)
+        gauges, counters = (len(self.schema.gauges), n), (len(self.schema.counters), n)
+        for name, array, shape in (
+            ("gauges", self.gauges, gauges),
+            ("counters", self.counters, counters),
+            ("observed", self.observed, counters),
+            ("sampled_ns", self.sampled_ns, (n,)),
+        ):
             if array.shape != shape:
                 raise ValueError(
                     f"frame of {self.schema.kind}: {name} has shape {array.shape}, wanted {shape}"
                 )
-            array.flags.writeable = False
-        object.__setattr__(self, "time_ns", whole_microseconds(self.time_ns))
+            array.setflags(write=False)
+        if self.time_ns % 1000:
+            object.__setattr__(self, "time_ns", whole_microseconds(self.time_ns))
 
     @property
     def kind(self) -> str:

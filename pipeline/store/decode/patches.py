@@ -1,0 +1,174 @@
+"""Columns of pieces as rectangles of values: some devices at some ticks, one array per column."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.frame import Schema
+from pipeline.store.decode.groups import Piece
+from pipeline.store.files.columns import from_decimal
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Longs = NDArray[np.int64]
+    Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive rows of one device of a piece: where they go.
+
+    ``rows`` are those of the piece, ``ticks`` (row,) that of each; ``row`` is the frames' row.
+    """
+
+    piece: Converted
+    rows: slice | Longs
+    ticks: Longs
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Values of devices at ticks.
+
+    ``rows`` (d,) and ``ticks`` (t,) say where; ``gauges`` and ``counters`` have (d, t) each of the
+    columns that vary, by number in the schema, counters with what was observed (None: all).
+    ``still`` has the others: gauges (gauge, d), counters and observed (counter, d).
+    """
+
+    rows: Longs
+    ticks: Longs
+    gauges: Mapping[int, Array]
+    counters: Mapping[int, tuple[Array, Array | None]]
+    still: tuple[Array, Array, Array]
+    sampled_ns: Array
+    time_us: Array
+    mono_ns: Array
+
+
+class Converted:
+    """A piece with its columns as numpy arrays, each made when it is first asked for."""
+
+    def __init__(self, piece: Piece, schema: Schema) -> None:
+        self._rows, self._made = piece.rows, dict[str, Any]()
+        self.names = frozenset(piece.rows.column_names)
+        fixed = piece.fixed
+        self.gauges = np.array([fixed.get(f.name, np.nan) for f in schema.gauges], np.float64)
+        self.counters = np.array([fixed.get(f.name, 0) for f in schema.counters], np.uint64)
+        self.observed = np.array([f.name in fixed for f in schema.counters], np.bool_)
+
+    def longs(self, name: str) -> Array:
+        """A column of integers without nulls."""
+        if name not in self._made:
+            self._made[name] = self._rows[name].cast(pa.int64()).to_numpy()
+        found: Array = self._made[name]
+        return found
+
+    def gauge(self, name: str) -> Array:
+        """A column of numbers, NaN for null; as exact as floats are."""
+        if name not in self._made:
+            column = self._rows[name]
+            if pa.types.is_decimal(column.type):
+                column = from_decimal(column)
+            self._made[name] = column.to_numpy()
+        found: Array = self._made[name]
+        return found
+
+    def counter(self, name: str) -> tuple[Array, Array | None]:
+        """A column of counters, and which were observed (None: all)."""
+        if name not in self._made:
+            column = self._rows[name]
+            valid = column.is_valid().to_numpy() if column.null_count else None
+            values = pc.fill_null(column, 0) if column.null_count else column
+            self._made[name] = (values.cast(pa.uint64()).to_numpy(), valid)
+        found: tuple[Array, Array | None] = self._made[name]
+        return found
+
+
+def runs(
+    piece: Converted, ticks: Longs, devices: Longs, row_of: Callable[[int, int], int]
+) -> Iterator[Run]:
+    """Runs of a piece whose rows go to ``ticks`` (row,), negative where they go nowhere.
+
+    ``devices`` (row,) changes from one run to the next; ``row_of`` is asked for the row of each,
+    with the device and the first row of the piece.
+    """
+    edges = np.flatnonzero(devices[1:] != devices[:-1]) + 1
+    bounds = [0, *edges.tolist(), len(devices)]
+    for begin, end in pairwise(bounds):
+        at = np.flatnonzero(ticks[begin:end] >= 0)
+        if len(at):
+            first, last = begin + int(at[0]), begin + int(at[-1]) + 1
+            whole = last - first == len(at)
+            rows = slice(first, last) if whole else at + begin
+            yield Run(piece, rows, ticks[rows], row_of(int(devices[first]), first))
+
+
+def patches(schema: Schema, found: Iterable[Run]) -> Iterator[Patch]:
+    """Runs with the same ticks together, rows rising."""
+    alike: dict[bytes, list[Run]] = defaultdict(list)
+    for run in found:
+        alike[run.ticks.tobytes()].append(run)
+    for some in alike.values():
+        # a row twice at one tick: files that overlap; the later one counts
+        layers: list[dict[int, Run]] = [{}]
+        for run in some:
+            layer = next((layer for layer in layers if run.row not in layer), None)
+            if layer is None:
+                layer = {}
+                layers.append(layer)
+            layer[run.row] = run
+        for layer in layers:
+            yield _patch(schema, [layer[row] for row in sorted(layer)])
+
+
+def _patch(schema: Schema, some: Sequence[Run]) -> Patch:
+    names = frozenset[str]().union(*(run.piece.names for run in some))
+    still = tuple(
+        np.stack([getattr(run.piece, name) for run in some], axis=1)
+        for name in ("gauges", "counters", "observed")
+    )
+    shape = (len(some), len(some[0].ticks))
+    gauges: dict[int, Array] = {}
+    for i, field in enumerate(schema.gauges):
+        if field.name in names:
+            gauges[i] = out = np.empty(shape)
+            for d, run in enumerate(some):
+                known = field.name in run.piece.names
+                out[d] = run.piece.gauge(field.name)[run.rows] if known else still[0][i, d]
+    counters: dict[int, tuple[Array, Array | None]] = {}
+    for i, field in enumerate(schema.counters):
+        if field.name in names:
+            counters[i] = _counter(field.name, some, shape, still[1][i], still[2][i])
+    longs = []
+    for name in ("sampled_ns", "time", "mono_ns"):
+        longs.append(out := np.empty(shape, np.int64))
+        for d, run in enumerate(some):
+            out[d] = run.piece.longs(name)[run.rows]
+    rows = np.array([run.row for run in some], np.int64)
+    return Patch(rows, some[0].ticks, gauges, counters, (still[0], still[1], still[2]), *longs)
+
+
+def _counter(
+    name: str, some: Sequence[Run], shape: tuple[int, int], still: Array, observed: Array
+) -> tuple[Array, Array | None]:
+    """Values and mask of one counter of these runs."""
+    out, mask = np.empty(shape, np.uint64), np.ones(shape, np.bool_)
+    for d, run in enumerate(some):
+        if name in run.piece.names:
+            values, valid = run.piece.counter(name)
+            out[d] = values[run.rows]
+            if valid is not None:
+                mask[d] = valid[run.rows]
+        else:
+            out[d], mask[d] = still[d], observed[d]
+    return out, None if mask.all() else mask
