@@ -59,6 +59,7 @@ WORDS: Mapping[str, str] = {
     "nvlink_fabric/limited": "reaches the NVLink fabric by fewer routes than it should",
     "nvlink_fabric/registration": "did not register with the NVLink fabric",
     "nvlink_fabric/manager": "Fabric Manager does not run or fails",
+    "nvlink_fabric/stopped": "Fabric Manager has stopped",
     "nvlink_fabric/configuration": "Fabric Manager does not expect the GPU or connect it",
     "ib/link_down": "link down",
     "ib/slow_link": "the link runs below its speed or width",

@@ -16,7 +16,7 @@ NONE = 0xAA
 
 class FabricReports:
     """Arrays (GPU,): ``state`` of the registration, its ``status``, ``mask`` and summary
-    (``health``) of the health.
+    (``health``) of the health. ``manager_runs``: the service of Fabric Manager does.
 
     >>> reports = FabricReports(2)
     >>> reports.condition(1, ROUTE_UNHEALTHY, UNHEALTHY)
@@ -29,6 +29,7 @@ class FabricReports:
         self.status = np.zeros(gpus, np.int64)
         self.mask = np.full(gpus, NONE, np.int64)
         self.health = np.full(gpus, HEALTHY, np.int64)
+        self.manager_runs = True
 
     def condition(self, gpu: int, shift: int, health: int) -> None:
         """A condition of the health mask holds for a GPU, with this summary."""

@@ -48,6 +48,8 @@ QUIET = [
     "rx_icrc_encapsulated",
 ]
 
+FABRIC_MANAGER = "fs/cgroup/system.slice/nvidia-fabricmanager.service"
+
 
 class SysfsRenderer:
     """The tree of one node below ``root`` (the DIR/sys of a simulated node)."""
@@ -58,6 +60,8 @@ class SysfsRenderer:
         self._gpu_links: list[tuple[LiveFile, LiveFile]] = []
         self._gpus: list[Path] = []
         self._gpu_driver = ""
+        self._manager = False
+        (root / FABRIC_MANAGER).parent.mkdir(parents=True, exist_ok=True)
         host, model = node.profile.host, node.profile.gpu
         for gpu, pci in enumerate(model.pci):
             files = {
@@ -101,6 +105,18 @@ class SysfsRenderer:
             driver.mkdir(parents=True, exist_ok=True)
             for folder in self._gpus:
                 link(folder / "driver", driver)
+
+        self._services()
+
+    def _services(self) -> None:
+        """The control group of Fabric Manager's service. Of a rack it runs on the switch trays."""
+        runs = self._node.fabric.manager_runs and not self._node.profile.nvlink.c2c_links
+        if runs != self._manager:
+            self._manager = runs
+            if runs:
+                put(self._root, {f"{FABRIC_MANAGER}/cgroup.procs": 2131})
+            else:
+                shutil.rmtree(self._root / FABRIC_MANAGER)
 
     def close(self) -> None:
         """Close all files; the tree stays."""

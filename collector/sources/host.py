@@ -12,6 +12,7 @@ from pathlib import Path
 
 from collector.sources.adjtimex import Discipline
 from collector.sources.adjtimex import read as read_discipline
+from collector.sources.services import running
 from pipeline.catalog import facts_of, fields_of
 from pipeline.clock import Clock, instant
 from pipeline.frame import Device, frame_of
@@ -57,6 +58,8 @@ class HostSource:
         for row in fields_of("node"):
             if row.read.startswith("/"):
                 values[row.name] = self._number(row.name, row.read, unread)
+            elif row.read.startswith("cgroup "):
+                values[row.name] = self._running(row.name, row.read, unread)
         try:
             values.update(self._clock_values())
         except OSError as error:
@@ -97,6 +100,14 @@ class HostSource:
                 return int(rest[0])
         unread.append(Unread("garbage", self._host, name))
         return None
+
+    def _running(self, name: str, read: str, unread: list[Unread]) -> float | None:
+        """Whether a service has a process: ``cgroup nvidia-fabricmanager.service``."""
+        try:
+            return running(self._roots["sys"], read.partition(" ")[2])
+        except OSError as error:
+            unread.append(Unread(_reason(error), self._host, name))
+            return None
 
     def _text(self, name: str, path: str, unread: list[Unread]) -> str:
         """A file's text, empty where there is none; a reason where it cannot be read."""

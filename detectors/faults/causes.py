@@ -136,6 +136,8 @@ EDGES: tuple[Edge, ...] = (
     # What connects the GPUs of a node takes their links and their place in the fabric along.
     *_each(("nvswitch/fatal",), "node", "xid/nvlink", "nvlink", "nvlink_fabric"),
     *_each(("nvlink_fabric/manager",), "node", "xid/nvlink", "nvlink", "nvlink_fabric"),
+    # A GPU that is reset while Fabric Manager does not run does not register again.
+    Edge("nvlink_fabric/stopped", "node", "nvlink_fabric/registration"),
     # Both ends of a link see it fail.
     *_each(LINKS, "link", "ib/port_disabled", *LINKS),
     # A switch takes its ports along, and those behind it wait for credits.

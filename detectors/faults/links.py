@@ -110,6 +110,13 @@ FAULTS = (
         prediction=True,
     ),
     NVLINK_FABRIC.sub("manager", "page", "CONTACT_SUPPORT"),
+    NVLINK_FABRIC.sub(
+        "stopped",
+        "page",
+        "CONTACT_SUPPORT",
+        why="without Fabric Manager nothing handles errors of the NVLink fabric",
+        inspect="Restart Fabric Manager, and see in its log why it stopped",
+    ),
     NVLINK_FABRIC.sub("registration", "page", "COMPONENT_RESET"),
     NVLINK_FABRIC.sub("unhealthy", "page", "COMPONENT_RESET"),
     NVLINK_FABRIC.sub(

@@ -4,7 +4,7 @@ unhealthy; nodes whose Fabric Manager is at fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +19,29 @@ from detectors.kit.maintenance import Maintenance
 from detectors.kit.page import Default, Page, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.resets import ResetTracker
-from detectors.kit.stateful import Stateful
+from detectors.kit.stateful import Component, Stateful
 from detectors.nvlink_fabric.conditions import CONDITIONS, MANAGER, holds
 from detectors.nvlink_fabric.report import COMPLETED, Report, report_of
+from detectors.nvlink_fabric.service import STOPPED, STOPPED_S, Service, verdict
 from detectors.nvlink_fabric.verdicts import BY_FAULT, MIN_GPUS, Lasting
-from pipeline.clock import Instant
+from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 CLEAR_S = 60  # so long a condition must be gone
+READ_NS = 120 * SECOND_NS  # a GPU whose NVLinks were not read for so long may be gone
 
 PAGE = Page(
     formula=(
         "registration failed, lost for 2 min, or not completed 10 min after a boot, driver load or "
         "reset; health unhealthy for 30 s, or limited for 10 min; of half of a node's GPUs at "
-        "once: its Fabric Manager"
+        "once: its Fabric Manager; its service without a process for 2 min, where it ran in this "
+        "boot and two GPUs have NVLinks"
     ),
     sources=(
         f"{NVML}: nvmlGpuFabricInfo_v3_t, NVML_GPU_FABRIC_HEALTH_MASK",
-        "NVIDIA, Fabric Manager User Guide",
+        "NVIDIA, Fabric Manager User Guide: ABORT_CUDA_JOBS_ON_FM_EXIT",
         "NVIDIA NVSentinel, issues 883 and 889: a Fabric Manager that was down for 20 days",
     ),
     shows=gpu_columns(
@@ -48,7 +51,7 @@ PAGE = Page(
         "`systemctl status nvidia-fabricmanager` and its log; `nvidia-smi -q | grep -A8 Fabric`. "
         "Of one GPU: reset it."
     ),
-    clears="After a minute without the condition.",
+    clears="After a minute without the condition; a service that stopped, when it runs.",
     scored_as=("nvlink-fabric",),
     limits=tuple(
         Default(one.name, f"{one.after_s} s", f"{one.severity}: {one.words}") for one in CONDITIONS
@@ -62,14 +65,15 @@ class NvLinkFabric(Stateful):
     A GPU without such a fabric reports that it is not supported, and is left alone. One that has
     never registered since the agent knows it, as no other of its node has, may wait for a partition
     on a host of virtual machines: a ticket. It is expected to register where the node has at least
-    two GPUs with NVLinks, outside MIG mode.
+    two GPUs with NVLinks, outside MIG mode; so is the service of Fabric Manager to run on, where it
+    ran since the boot.
 
     >>> NvLinkFabric().name
     'nvlink_fabric'
     """
 
     name = "nvlink_fabric"
-    version = 1
+    version = 2
 
     def __init__(self) -> None:
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
@@ -79,19 +83,28 @@ class NvLinkFabric(Stateful):
             ever=False,
             linked=False,  # it has NVLinks
             split=False,  # MIG mode
+            links_ns=0,  # when its NVLinks were last read
+            registers=False,  # it has reported a state of registration
             **Persistence.fills(len(CONDITIONS)),
         )
         after = [1000 * one.after_s for one in CONDITIONS]
         self._runs = Persistence(self._columns, after, [1000 * CLEAR_S] * len(CONDITIONS))
-        self._nodes = Groups(host_of)
+        self._nodes, self._service = Groups(host_of), Service()
+
+    def components(self) -> Mapping[str, Component]:
+        """With those of the service."""
+        of_service = {f"service_{name}": one for name, one in self._service.components.items()}
+        return {**super().components(), **of_service}
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What began and what ended."""
         self._maintenance.take(observation.events)
         findings: list[Finding] = []
+        at = self._elapsed.at(observation)
+        for node, seconds in self._service.take(observation, at):
+            findings += self._of_service(node, seconds, at)
         for frame in observation.frames:
             if frame.kind == "gpu":
-                at = self._elapsed.at(observation)
                 findings += self._standing.swapped(frame, at)
                 findings += self._frame(frame, observation.boot_id, at)
                 findings += self._standing.due(at)
@@ -106,24 +119,42 @@ class NvLinkFabric(Stateful):
             return
         if began.any():
             columns.reset(began, "run", "registered")
+        self._learn_links(frame, at)
         if not np.isfinite(frame.gauge("fabric_state")).any():
             return
         report = report_of(frame).wide(columns)
-        self._learn(frame, report)
+        columns["registered"] |= report.state == COMPLETED
+        columns["ever"] |= report.state == COMPLETED
+        columns["registers"] |= report.known()
         holding = holds(report, columns["registered"], self._expected(report))
         if not ((holding > 0).any() or columns["run"].any() or columns["set"].any()):
             return
         self._runs.step(holding, frame.time_ns, round(1000 * seconds))
         yield from self._judge(report, at)
 
-    def _learn(self, frame: Frame, report: Report) -> None:
-        columns, completed = self._columns, report.state == COMPLETED
+    def _of_service(self, node: Device, seconds: float, at: Instant) -> Iterator[Finding]:
+        """Whether the service of a node has stopped under GPUs that need it."""
+        if not seconds:
+            yield from self._standing.ends(node, STOPPED, at)
+        elif seconds >= STOPPED_S and not self._maintenance.covers(node):
+            columns = self._columns
+            rows = np.array([device.host == node.host for device in columns.devices], np.bool_)
+            rows &= columns["linked"] & ~columns["split"]
+            rows &= at.mono_ns - columns["links_ns"] <= READ_NS
+            if rows.sum() >= MIN_GPUS:
+                registers = bool((rows & columns["registers"]).any())
+                found = verdict(node, seconds, int(rows.sum()), registers=registers)
+                yield from self._standing.holds(
+                    node, found, at, at.time_ns - round(seconds * SECOND_NS)
+                )
+
+    def _learn_links(self, frame: Frame, at: Instant) -> None:
+        columns = self._columns
         links = columns.wide(frame.gauge("nvlinks_up")) + columns.wide(frame.gauge("nvlinks_down"))
         mode = columns.wide(frame.gauge("mig_mode_current"))
         columns["linked"] |= links > 0
+        columns["links_ns"] = np.where(np.isfinite(links), at.mono_ns, columns["links_ns"])
         columns["split"] = np.where(np.isfinite(mode), mode > 0, columns["split"])
-        columns["registered"] |= completed
-        columns["ever"] |= completed
 
     def _expected(self, report: Report) -> NDArray[np.bool_]:
         """GPUs that are to register, (row,)."""

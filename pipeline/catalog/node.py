@@ -2,7 +2,8 @@
 of those that should be.
 
 ``read``: a file below /proc or /sys and what is taken from it, ``adjtimex`` for the kernel's clock
-discipline, or ``source`` for what the source of those devices works out.
+discipline, ``cgroup`` and a service of systemd for its control group, or ``source`` for what the
+source of those devices works out.
 """
 
 from __future__ import annotations
@@ -127,6 +128,20 @@ FIELDS = (
         ),
         "/proc/meminfo MemAvailable",
         times=1024,
+    ),
+    Field(
+        7030,
+        "fabric_manager_running",
+        "node",
+        "gauge",
+        Metric(
+            "tocsin_node_fabric_manager_running",
+            "gauge",
+            "1 while the service nvidia-fabricmanager has a process, 0 while it has none, as on "
+            "nodes that need none.",
+        ),
+        "cgroup nvidia-fabricmanager.service",
+        profile="full",
     ),
 )
 

@@ -89,6 +89,7 @@ _BY_TARGET: dict[TargetKind, tuple[Callable[..., Iterator[float]], ...]] = {
     "node": (
         driver.driver_unload,
         driver.passthrough,
+        fabric.fabric_manager,
         job.host_stall,
         job.oom_kill,
         job.ras_manner,

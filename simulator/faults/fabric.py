@@ -86,6 +86,13 @@ def nvlink_fabric(
     reports.restore(gpu)
 
 
+def fabric_manager(node: Node, *, lasts: Lasts = 0.0) -> Iterator[float]:
+    """The service of Fabric Manager stops; GPUs that have registered with the fabric stay so."""
+    node.fabric.manager_runs = False
+    yield left(lasts)
+    node.fabric.manager_runs = True
+
+
 def symbol_errors(
     node: Node,
     port: int,

@@ -322,6 +322,19 @@ def passthrough(stage: Stage) -> None:
 
 
 @signature
+def fabric_manager(stage: Stage) -> None:
+    """The control group of its service is gone while it does not run; GPUs stay registered."""
+    group = stage.directory / "sys/fs/cgroup/system.slice/nvidia-fabricmanager.service"
+    assert (group / "cgroup.procs").read_text().strip().isdecimal()
+    stage.let("fabric_manager:lasts=10s", 1)
+    assert not group.exists()
+    assert group.parent.is_dir()
+    assert stage.nvml("0/nvmlDeviceGetGpuFabricInfoV().state") == 3
+    stage.later(10)
+    assert (group / "cgroup.procs").exists()
+
+
+@signature
 def nccl_stall(stage: Stage) -> None:
     """All but the culprit at 100 %, without tensor work or traffic, at low flat power; then
     the watchdog ends the job.

@@ -30,6 +30,7 @@ def root(tmp_path: Path) -> Path:
         write(tmp_path, fact.read, f"the {fact.name}\nsecond line\n")
     write(tmp_path, "/proc/stat", STAT)
     write(tmp_path, "/proc/meminfo", MEMINFO)
+    write(tmp_path, "/sys/fs/cgroup/system.slice/nvidia-fabricmanager.service/cgroup.procs", "7\n")
     return tmp_path
 
 
@@ -62,6 +63,7 @@ def test_every_field_that_the_catalogue_reads_here(root: Path) -> None:
         "clock_offset_nanoseconds": -1500,
         "clock_maximum_error_microseconds": 250,
         "clock_synchronised": 1,
+        "fabric_manager_running": 1,
     }
     assert field("node", "memory_total_kibibytes").base(2113478656) == 2113478656 * 1024
 

@@ -38,6 +38,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "nvlink": ("gpu", "nvlink"),
     "nvlink/none_up": ("node",),
     "nvlink_fabric/manager": ("node",),
+    "nvlink_fabric/stopped": ("node",),
     "observability/unread": ("node",),
     "pcie/width": ("gpu", "port"),
     "power_limit/low": ("gpu", "node"),
