@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Severity
@@ -180,6 +181,21 @@ class Plan:
             n in job.nodes and at_s < end and start < job.end_s for n, start, end in self._busy
         )
 
+    def spares(self, node: int, since_s: float, until_s: float) -> bool:
+        """Whether no job that starts on a node in this time, while it is drained, has a fault of
+        its own later.
+        """
+        jobs = (
+            job
+            for job in self.topology.jobs
+            if node in job.nodes and since_s <= job.start_s < until_s
+        )
+        return not any(
+            n in job.nodes and start < job.end_s and job.start_s < end
+            for job in jobs
+            for n, start, end in self._busy
+        )
+
     def claim(self, nodes: Sequence[int], since_s: float, until_s: float) -> bool:
         """Keep nodes for one fault; False where another has one of them."""
         wanted = set(nodes)
@@ -225,12 +241,24 @@ class Plan:
         return float(after[seen >= needs_s][0])
 
     def saves(self, place: TopologyNode) -> bool:
-        """Whether the job writes a checkpoint as the fault begins: a stall that begins so is to
-        every reading a save that takes long.
+        """Whether any node of the job writes a checkpoint as the fault begins: a stall that begins
+        so is to every reading a save that takes long.
+        """
+        around = place.onset_s + self.step_s * np.arange(-1.0, 3.0)
+        return self._saves_at(place, around)
+
+    def has_saved(self, place: TopologyNode) -> bool:
+        """Whether the job has saved before the fault begins: until then nobody knows how it does,
+        and a rank that stands still looks like one that writes.
         """
         assert place.job is not None  # noqa: S101 - busy places have one
-        around = place.onset_s + self.step_s * np.arange(-1.0, 3.0)
-        return bool(self._work_of(place.job).within(("checkpoint",), around, self.step_s).any())
+        return self._saves_at(place, np.arange(place.job.train_s, place.onset_s, self.step_s))
+
+    def _saves_at(self, place: TopologyNode, at_s: NDArray[np.float64]) -> bool:
+        """Whether the node of the job that saves for longest does at any of these times."""
+        assert place.job is not None  # noqa: S101 - busy places have one
+        work = self._work_of(replace(place.job, skew_s=np.zeros_like(place.job.skew_s)))
+        return bool(work.within(("checkpoint",), at_s, self.step_s).any())
 
     def _work_of(self, job: FleetJob) -> Work:
         """What its first node does."""

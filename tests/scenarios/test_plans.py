@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipeline.frame import Device
@@ -128,6 +129,53 @@ def test_what_only_load_shows_is_due_after_so_much_load() -> None:
         600 < max(due) <= 600 + EVAL_S + 180 + 60
     )  # an evaluation, the longest checkpoint, and the ticks at their ends
     assert all(by_s % 10 == 0 for by_s in due)
+
+
+@pytest.mark.parametrize("name", ["F25", "F26"])
+def test_stalls_strike_jobs_that_have_shown_how_they_save(name: str) -> None:
+    """Until then no reading tells a rank that stands still from one that writes; a process that is
+    gone saves nothing.
+    """
+    young = 0
+    for seed in range(6):
+        run = render(load_scenario(name), seed, split="test")
+        for truth in run.truth:
+            host = truth.entity.host if isinstance(truth.entity, Device) else None
+            at_s = (truth.onset_ns - run.topology.begin_ns) / 1e9
+            (job,) = (
+                job
+                for job in run.topology.jobs
+                if job.start_s <= at_s < job.end_s
+                and (job.id == truth.entity or host in {run.topology.hosts[n] for n in job.nodes})
+            )
+            young += at_s < job.train_s + job.work.checkpoint_every_s
+    assert young <= (6 if name == "F25" else 0)
+
+
+def test_a_rank_that_is_killed_belongs_to_a_job() -> None:
+    """The repair of another fault keeps jobs off its node, but none that a fault strikes later."""
+    scenario = replace(load_scenario("F42"), cases=240)
+    run = render(scenario, 35001, split="test", nodes=80, days=0.75)
+    acts = [(at_s, getattr(act, "keywords", {})) for at_s, act in run._courses]
+    kills = [
+        (at_s, what["at"].node)
+        for at_s, what in acts
+        if "course" in what and "trouble" in what and what["trouble"].needs_job
+    ]
+    assert len(kills) >= 10
+    for at_s, node in kills:
+        assert any(
+            node in job.nodes and job.start_s <= at_s < job.end_s for job in run.topology.jobs
+        )
+
+
+def test_every_gpu_of_a_fabric_reports_its_registration() -> None:
+    """Two GPUs of eight that lost it are two GPUs, not all that are read."""
+    run = render(load_scenario("F45"), 5)
+    frame = next(one.frames[0] for one in run.observations() if one.source == "nvml")
+    read = np.isfinite(frame.gauge("state"))
+    assert read.sum() > 200
+    assert np.isfinite(frame.gauge("fabric_state"))[read].all()
 
 
 def test_a_seed_is_another_world_in_each_split() -> None:

@@ -70,7 +70,7 @@ TROUBLES = (
 
 def fabric(plan: Plan) -> None:
     """F44: each case has the next trouble; all other GPUs are registered and healthy."""
-    plan.inject(0.0, _healthy)
+    plan.inject(0.0, healthy)
     order = plan.rng.permutation(len(TROUBLES)).tolist()
     for case in plan.cases():
         trouble, lasts = TROUBLES[order[case.number % len(order)]], plan.draw("hours") * HOUR
@@ -97,7 +97,8 @@ def fabric(plan: Plan) -> None:
         plan.inject(place.onset_s, partial(_lasts, rows=rows, trouble=trouble, lasts=lasts))
 
 
-def _healthy(world: FleetState) -> Process:
+def healthy(world: FleetState) -> Process:
+    """Every GPU reports that it is registered and well."""
     for name, value in WELL.items():
         world.gpu_columns.set_gauge(name, float(value))
     yield from ()

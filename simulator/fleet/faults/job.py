@@ -15,7 +15,7 @@ from simulator.fleet.topology import GPUS
 from simulator.fleet.world import FleetState, Process
 
 MINUTE, HOUR = 60.0, 3600.0
-SETTLED_S = 45 * MINUTE  # a job that is so old has shown how long its pauses are
+SETTLED_S = 45 * MINUTE  # of work, and a save: then a job has shown how long its pauses are
 
 
 def spin(plan: Plan) -> None:
@@ -25,8 +25,9 @@ def spin(plan: Plan) -> None:
     for case in plan.cases():
         lasts, gone = plan.draw("watchdog_minutes") * MINUTE, bool(plan.rng.random() < 0.5)
         if place := plan.place(
-            lasts, needs_s=lasts, lead_s=SETTLED_S, stays_s=lasts, kills_s=lasts
-        ):
+            lasts, needs_s=lasts, lead_s=SETTLED_S, stays_s=lasts, kills_s=lasts,
+            fits=partial(_settled, plan, gone),
+        ):  # fmt: skip
             job = place.job
             assert job is not None  # noqa: S101 - busy places have one
             plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
@@ -40,7 +41,9 @@ def starve(plan: Plan) -> None:
     """
     for case in plan.cases():
         lasts = plan.draw("minutes") * MINUTE
-        if place := plan.place(lasts, needs_s=lasts, nodes=2, lead_s=SETTLED_S, stays_s=lasts):
+        if place := plan.place(
+            lasts, needs_s=lasts, nodes=2, lead_s=SETTLED_S, stays_s=lasts, fits=plan.has_saved
+        ):
             job = place.job
             assert job is not None  # noqa: S101 - busy places have one
             everybody, end = case.number % 2 == 1, place.onset_s + lasts
@@ -60,6 +63,11 @@ def starve(plan: Plan) -> None:
             plan.inject(
                 place.onset_s, partial(_starve, node=place.node, everybody=everybody, lasts=lasts)
             )
+
+
+def _settled(plan: Plan, gone: bool, place: TopologyNode) -> bool:
+    """Whether the stall looks like no save of the job: a process that is gone saves nothing."""
+    return gone or (plan.has_saved(place) and not plan.saves(place))
 
 
 def together(plan: Plan) -> None:

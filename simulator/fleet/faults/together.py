@@ -8,6 +8,7 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from pipeline.frame import Device
+from simulator.fleet.faults.fabric import healthy
 from simulator.fleet.faults.kinds import ALIKE, KINDS, Kind, Strike
 from simulator.fleet.plan import Case, Plan, TopologyNode
 from simulator.fleet.topology import GPUS
@@ -35,11 +36,15 @@ class Member(NamedTuple):
 
 def several(plan: Plan, *, faults: int) -> None:
     """F45, F46: so many faults, the next one 1 s to 20 min after the one before."""
+    plan.inject(0.0, healthy)
     for case in plan.cases():
         lasts = plan.draw("repair_hours") * HOUR
         gaps = [plan.draw("gap_s") for _ in range(faults - 1)]
         latest = sum(gaps)
-        place = plan.place(latest + lasts, needs_s=latest + 900.0, nodes=2, alone=True)
+        place = plan.place(
+            latest + lasts, needs_s=latest + 900.0, nodes=2, alone=True,
+            fits=partial(_spared, plan, latest + lasts),
+        )  # fmt: skip
         if place is None:
             continue
         members = [Member(str(plan.rng.choice(list(KINDS))), place.gpu, place.onset_s)]
@@ -55,6 +60,13 @@ def several(plan: Plan, *, faults: int) -> None:
         for number, member in enumerate(members):
             _strike(plan, case, member, lasts, f"/{number}")
         _ends(plan, place, members, latest + lasts)
+
+
+def _spared(plan: Plan, lasts: float, place: TopologyNode) -> bool:
+    """Whether nobody needs a job that starts while its nodes are repaired."""
+    assert place.job is not None  # noqa: S101 - busy places have one
+    until = place.onset_s + lasts
+    return all(plan.spares(node, place.onset_s, until) for node in place.job.nodes)
 
 
 def _next(

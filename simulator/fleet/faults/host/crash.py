@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+from pipeline.clock import SECOND_NS
 from simulator.fleet import effects, kernel_logs
 from simulator.fleet.plan import Plan, TopologyNode
 from simulator.fleet.repair import boot
@@ -11,9 +13,11 @@ from simulator.fleet.topology import GPUS
 from simulator.fleet.troubles.hardware import BROKEN
 from simulator.fleet.troubles.kernel import HARD, PANIC
 from simulator.fleet.troubles.trouble import LINE_S, Spelling, Words
+from simulator.fleet.truth import Truth
 from simulator.fleet.world import HUNG, FleetState, Process
 
 MINUTE, HOUR = 60.0, 3600.0
+DAY_NS = 24 * 3600 * SECOND_NS
 # What the firmware or a processor reports as fatal.
 FATAL = tuple(text for text in BROKEN if "Exception: 5" in text[0] or "SError" in text[0]) + tuple(
     texts for texts in BROKEN if any("severity: fatal" in text for text in texts)
@@ -31,8 +35,9 @@ def crashes(plan: Plan) -> None:
         busy = plan.rng.random() < plan.draw("busy_share")
         lasts = off + read + 2 * HOUR
         place = plan.place(
-            lasts, needs_s=off + read + 10 * MINUTE, busy=busy, kills_s=MINUTE if busy else None
-        )
+            lasts, needs_s=off + read + 10 * MINUTE, busy=busy, kills_s=MINUTE if busy else None,
+            fits=partial(_spared, plan, off + MINUTE),
+        )  # fmt: skip
         if place is None:
             continue
         node, onset = plan.topology.node_devices[place.node], place.onset_s
@@ -57,6 +62,16 @@ def crashes(plan: Plan) -> None:
             plan.inject(onset, partial(_read, at=place, words=words, said=texts))
         plan.kill(place.job, onset + float(plan.rng.uniform(10, 600)))
         plan.drain(place.node, onset, back + MINUTE)
+    plan.truths[:] = [_graver(plan, one) for one in plan.truths]
+
+
+def _graver(plan: Plan, crash: Truth) -> Truth:
+    """The second crash of a node within a day deserves a page, also where it is found later."""
+    before = any(
+        one.entity == crash.entity and 0 < crash.onset_ns - one.onset_ns <= DAY_NS
+        for one in plan.truths
+    )
+    return replace(crash, severity="page") if before else crash
 
 
 def driver_hung(plan: Plan) -> None:
@@ -83,6 +98,11 @@ def driver_hung(plan: Plan) -> None:
         plan.kill(place.job, place.onset_s + spread + float(plan.rng.uniform(10, 600)))
         plan.kill(plan.job(place.node, end), end - MINUTE)
         plan.drain(place.node, place.onset_s, end + 10 * MINUTE)
+
+
+def _spared(plan: Plan, off_s: float, place: TopologyNode) -> bool:
+    """Nobody needs a job that would start while the node is off."""
+    return plan.spares(place.node, place.onset_s, place.onset_s + off_s)
 
 
 def _spare(plan: Plan, after_s: float, place: TopologyNode) -> bool:

@@ -80,7 +80,10 @@ def _fits(plan: Plan, spans: Spans, busy: bool, place: TopologyNode) -> bool:
     """Nobody needs the job that a boot ends; where no job is to be, none is, nor starts before all
     is due.
     """
-    if plan.needed(place.node, place.onset_s + spans.over_s - MINUTE):
+    over = place.onset_s + spans.over_s
+    if plan.needed(place.node, over - MINUTE):
+        return False
+    if not plan.spares(place.node, place.onset_s, over + BOOT_S + MINUTE):
         return False
     later = plan.job(place.node, place.onset_s + spans.due_s)
     return busy or (place.job is None and later is None)
