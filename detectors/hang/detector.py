@@ -90,7 +90,7 @@ class Hang(Stateful):
     """
 
     name = "hang"
-    version = 4
+    version = 5
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -242,7 +242,13 @@ class Hang(Stateful):
         for device in found.culprits:
             open_one = self._standing.get(device, found.fault)
             if open_one is None or RANK[open_one.severity] < RANK[found.severity]:
-                yield from self._standing.holds(in_job(device, name), verdict, at, onset_ns)
+                yield from self._standing.holds(
+                    in_job(device, name),
+                    verdict,
+                    at,
+                    onset_ns,
+                    recurred=found.severity == "page",  # the job has worked since the last stall
+                )
 
     def _crawling(self, job: int, does: NDArray[np.int64], at: Instant) -> Iterator[Finding]:
         name, who = self._members.names[job], self._who(job, does, at)

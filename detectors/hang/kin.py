@@ -67,6 +67,23 @@ class Kin:
         """What jobs alike did, zeros where none is known."""
         return self._of.get(key, (np.zeros(KINDS), np.zeros(KINDS), 0.0))  # type: ignore[arg-type] # None is no key
 
+    def alike(self, key: Key) -> Floats:
+        """Seconds that pauses of other jobs of a user last, by kind: the second longest of those of
+        each, so that one dump of a complete model teaches nothing; zeros where two are not known.
+
+        >>> kin, keys = Kin(), [Key("ada", "train", hosts) for hosts in range(3)]
+        >>> for key, longest in zip(keys, (60.0, 900.0, 6000.0), strict=True):
+        ...     kin.remember(key, np.full(KINDS, longest), np.ones(KINDS), 0.0)
+        >>> float(kin.alike(Key("ada", "tune", 9))[0]), float(kin.alike(keys[0])[0])
+        (900.0, 900.0)
+        """
+        others = [
+            longest
+            for other, (longest, *_) in self._of.items()
+            if other != key and other.user == key.user
+        ]
+        return np.asarray(np.sort(others, axis=0)[-2]) if len(others) > 1 else np.zeros(KINDS)
+
     def state(self) -> State:
         """All of it."""
         rows = [

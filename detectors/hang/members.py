@@ -34,7 +34,8 @@ APART_NS = 120 * 10**9
 # it has been so many: while one after the other leaves, the job ends; ``slow`` how much of its
 # usual speed is missing, ``still_s`` since it last computed, ``crawl_s`` for which it crawls,
 # ``crawl_stage`` of that which was reported.
-# ``longest_s`` pause it came out of, ``number`` of them.
+# ``longest_s`` pause it came out of, ``number`` of them, ``alike_s``: those of other jobs of its
+# user.
 SINGLE = (
     "silent_s",
     "broken_s",
@@ -57,7 +58,7 @@ SINGLE = (
     "crawl_s",
     "crawl_stage",
 )
-PAIRED = ("longest_s", "number")
+PAIRED = ("longest_s", "number", "alike_s")
 LEARNT = (*PAIRED, "moved_s")  # what jobs alike share
 OF_A_JOB = ("pace", "pace_s")  # columns that are another job's when the row is (progress.py)
 
@@ -83,6 +84,7 @@ class Members:
         self.of: dict[str, Floats] = self._blank(0)
         self.group = np.zeros(0, np.int64)
         self.guessed = np.zeros(0, np.bool_)
+        self.single = np.zeros(0, np.bool_)  # on one node, or nobody says on how many, (job,)
         self._job_of: list[str] = []
         self._seen: tuple[object, int] = (None, -1)
 
@@ -137,6 +139,8 @@ class Members:
         self.group = np.array([number.get(job, -1) for job in job_of], np.int64)
         self.of, self.names, self._job_of = self._carried(names), names, job_of
         self.guessed = np.array([not self.jobs.members(name) for name in names], np.bool_)
+        reach = [self.jobs.reach(name) for name in names]
+        self.single = np.array([hosts in (None, 1) for hosts in reach], np.bool_)
         self._keys = {
             job: key for job, key in self._keys.items() if job in number or self.jobs.members(job)
         }
@@ -152,7 +156,8 @@ class Members:
     def known(self) -> Known:
         """What is known of the pauses of each job."""
         of = self.of
-        return Known(of["longest_s"], of["number"], of["moved_s"], of["worked_s"], of["copied_s"])
+        pairs = of["longest_s"], of["alike_s"], of["number"]
+        return Known(*pairs, of["moved_s"], of["worked_s"], of["copied_s"])
 
     def remember(self, job: int) -> None:
         """Jobs alike learn from this one."""
@@ -161,13 +166,20 @@ class Members:
             self.kin.remember(
                 key, of["longest_s"][:, job], of["number"][:, job], float(of["moved_s"][job])
             )
+            for other, name in enumerate(self.names):
+                alike = self._keys.get(name)
+                if alike is not None and alike.user == key.user:
+                    of["alike_s"][:, other] = self.kin.alike(alike)
 
     def _recall(self, of: dict[str, Floats], job: int, name: str) -> None:
         """What jobs alike did, with what it did itself before its user was known."""
-        longest_s, number, moved_s = self.kin.recall(self._keys.get(name))
+        key = self._keys.get(name)
+        longest_s, number, moved_s = self.kin.recall(key)
         of["longest_s"][:, job] = np.fmax(of["longest_s"][:, job], longest_s)
         of["number"][:, job] = np.fmax(of["number"][:, job], number)
         of["moved_s"][job] = max(of["moved_s"][job], moved_s)
+        if key is not None:
+            of["alike_s"][:, job] = self.kin.alike(key)
 
     def part(self, still: NDArray[np.bool_]) -> None:
         """Where jobs are guessed, drop these rows if they stopped long before others of their node

@@ -34,7 +34,11 @@ MIN_S = np.array([[180.0], [420.0], [180.0], [WATCHDOG_S + MARGIN_S], [WATCHDOG_
 LONGEST_SAVE_S = 6000.0
 NEVER_S = 7200.0
 UNKNOWN_S = np.array([[NEVER_S], [NEVER_S], [WATCHDOG_S + MARGIN_S], [NEVER_S], [np.inf]])
+# Until a first report where no pause of a kind is known, and saves were not seen: while the
+# watchdog has not ended the job yet, and the rank can be looked at.
+UNKNOWN_REPORT_S = 540.0
 REPORT_LONGER = 2.0  # than the longest pause that it came out of: reported again
+ALIKE_LONGER = 1.5  # than those of other jobs of its user
 # A page is far out of that. From save to save durations differ by up to 6 (storage shared by jobs);
 # after many saves the longest of them is close to the longest there is. Pauses of less than a
 # minute are no waiting for storage but ranks that arrive at different times.
@@ -55,11 +59,13 @@ YOUNG_S, YOUNG_PATIENCE_S = 900.0, 1200.0
 class Known(NamedTuple):
     """What is known of jobs, arrays (job,) or (kind, job).
 
-    ``longest_s`` of the pauses it came out of and their ``number``; ``moved_s`` the longest stop in
-    which it copied to the host; ``worked_s`` in all; ``copied_s`` in the stop that goes on.
+    ``longest_s`` of the pauses it came out of and their ``number``; ``alike_s`` what is usual for
+    other jobs of its user; ``moved_s`` the longest stop in which it copied to the host;
+    ``worked_s`` in all; ``copied_s`` in the stop that goes on.
     """
 
     longest_s: Floats
+    alike_s: Floats
     number: Floats
     moved_s: Floats
     worked_s: Floats
@@ -70,11 +76,14 @@ def report_after(known: Known) -> Floats:
     """Seconds of a pause until it is reported, (kind, job).
 
     >>> one = np.zeros(1)
-    >>> report_after(Known(np.full((5, 1), 200.0), np.ones((5, 1)), one, one + 3600, one))[:2, 0]
+    >>> pairs = np.full((5, 1), 200.0), np.zeros((5, 1)), np.ones((5, 1))
+    >>> report_after(Known(*pairs, one, one + 3600, one))[:2, 0]
     array([400., 420.])
     """
-    usual = np.maximum(MIN_S, REPORT_LONGER * known.longest_s)
-    return np.asarray(np.maximum(usual, _young(known)))
+    least = np.where(known.number > 0, MIN_S, np.maximum(MIN_S, UNKNOWN_REPORT_S))
+    usual = np.maximum(REPORT_LONGER * known.longest_s, ALIKE_LONGER * known.alike_s)
+    report = np.minimum(np.maximum(least, usual), page_after(known))
+    return np.asarray(np.maximum(report, _young(known)))
 
 
 def page_after(known: Known) -> Floats:
@@ -83,7 +92,8 @@ def page_after(known: Known) -> Floats:
     A job that saves while bytes move, and has not moved any in this stop, does not save now.
 
     >>> one, moved = np.zeros(1), np.array([90.0])
-    >>> new = Known(np.zeros((5, 1)), np.zeros((5, 1)), one, one + 3600, one)
+    >>> none = np.zeros((5, 1))
+    >>> new = Known(none, none, none, one, one + 3600, one)
     >>> page_after(new)[WAITS].tolist(), page_after(new._replace(moved_s=moved))[WAITS].tolist()
     ([7200.0], [180.0])
     >>> saved = new._replace(longest_s=np.full((5, 1), 2000.0), number=np.ones((5, 1)))
@@ -108,7 +118,7 @@ def learnt(
     ended by themselves.
 
     >>> one = np.zeros(1)
-    >>> known = Known(np.zeros((5, 1)), np.zeros((5, 1)), one, one, one)
+    >>> known = Known(*[np.zeros((5, 1))] * 3, one, one, one)
     >>> longest, number = learnt(known, one + 9000.0, np.array([STARVES]), np.array([True]))
     >>> longest[:2, 0].tolist(), number[:2, 0].tolist()
     ([0.0, 6000.0], [0.0, 1.0])

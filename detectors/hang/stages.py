@@ -32,8 +32,11 @@ def stages_of(
         np.where(proved, EVIDENCE_S, limit(known)[kind, jobs])
         for limit in (report_after, page_after)
     )
-    idles = (kind == STARVES) & (of["steady"] >= STEADY) & (of["worked_s"] >= STEADY_AFTER_S)
-    idle_report = np.where(idles, np.maximum(report, IDLE_REPORT_S), np.inf)
+    steady = (of["steady"] >= STEADY) & (of["worked_s"] >= STEADY_AFTER_S)
+    # By its own pauses alone: of one node that stands still nothing else tells.
+    own = report_after(known._replace(alike_s=np.zeros_like(known.alike_s)))[kind, jobs]
+    idles = (kind == STARVES) & steady & members.single
+    idle_report = np.where(idles, np.maximum(own, IDLE_REPORT_S), np.inf)
     paused = np.where(still, of["silent_s"], 0.0)
     stage = np.where(paused >= report, REPORTED, NOT_YET)
     stage = np.where((paused >= page) & (stage > NOT_YET), PAGED, stage)

@@ -110,11 +110,11 @@ class Training:
                 **facts,  # type: ignore[arg-type] # none is an age
             )
 
-    def ends(self) -> list[Finding]:
+    def ends(self, job: str = "7") -> list[Finding]:
         """The scheduler says that it is over."""
         said: list[Finding] = []
         for host in self.hosts:
             said += self.feed.event(
-                Device(host, "node", host), "job_ended", source="jobs", job="7", outcome="failed"
+                Device(host, "node", host), "job_ended", source="jobs", job=job, outcome="failed"
             )
         return said

@@ -425,15 +425,18 @@ def test_a_single_node_whose_steady_job_stands_still_is_a_ticket() -> None:
     assert pages(said) == []
 
 
+@pytest.mark.parametrize("between_s", [900, 3600])
 @pytest.mark.parametrize("idle", [{}, {"n1": HELD}])
-def test_a_stall_that_ended_by_itself_hides_no_second_one(idle: dict[str, Shows]) -> None:
+def test_a_stall_that_ended_by_itself_hides_no_second_one(
+    idle: dict[str, Shows], between_s: int
+) -> None:
     """The file system hung twice, for the whole job or one node: a job that saves by moving data
     saved neither time. What happened twice is its habit.
     """
     job, everybody = Training(worked_s=3600), WAITS if idle else HELD
     for _ in range(2):
         assert len(pages(job.all(everybody, 1500, **idle))) == 1
-        job.all(WORKS, 3600)
+        job.all(WORKS, between_s)
     assert pages(job.all(everybody, 1500, **idle)) == []
 
 
@@ -580,3 +583,25 @@ def test_a_restart_in_the_middle_of_a_stall_changes_nothing() -> None:
     assert load(dump([job.feed.detector]), [fresh]) == ()
     job.feed.detector = fresh
     assert len(pages(job.all(WAITS, 100, gpu11=HELD))) == 1
+
+
+def test_the_first_pause_of_a_job_is_reported_before_a_watchdog_would_end_it() -> None:
+    """Saves of minutes are usual: nobody knows yet how this one saves."""
+    job = Training(saved=False)
+    assert told(job.all(WAITS, 520, gpu11=HELD)) == []
+    assert [f.severity for f in job.all(WAITS, 40, gpu11=HELD)] == ["ticket"]
+
+
+@pytest.mark.parametrize(("user", "patient"), [("ada", True), ("bob", False)])
+def test_jobs_of_a_user_teach_how_long_their_saves_are(user: str, patient: bool) -> None:
+    """Two of them came out of 1,000 s; a job of another user must not be taught by them."""
+    job = Training(saved=False, user="ada", name="a")
+    for before, name, by in (("7", "b", "ada"), ("b", "c", user)):
+        job.all(WAITS, 1000, gpu0=HELD)
+        job.all(WORKS, 120)
+        job.ends(before)
+        job.begins(name, user=by, name=name)
+        job.all(WORKS, 1000)
+    said = job.all(WAITS, 1000, gpu0=HELD)
+    assert ([f.severity for f in said] == []) is patient
+    assert [f.severity for f in job.all(WAITS, 600, gpu0=HELD)] == ["ticket"] * patient
