@@ -32,14 +32,21 @@ def finding_document(finding: Finding) -> dict[str, Any]:
         "expected": None if math.isnan(finding.expected) else finding.expected,
         "unit": finding.unit,
         "evidence": [printable(line) for line in finding.evidence],
+        "times": finding.times,
+        "again": finding.again_ns / SECOND_NS if finding.again_ns else None,
     }
 
 
 def incident_document(incident: Incident) -> dict[str, Any]:
     """An incident for readers: times are unix seconds, null for what has not happened (yet)."""
-    opened, cleared, acknowledged = (
+    opened, cleared, acknowledged, again = (
         ns / SECOND_NS if ns else None
-        for ns in (incident.opened_ns, incident.cleared_ns, incident.acknowledged_ns)
+        for ns in (
+            incident.opened_ns,
+            incident.cleared_ns,
+            incident.acknowledged_ns,
+            incident.again_ns,
+        )
     )
     return {
         "incident": incident.id,
@@ -59,6 +66,8 @@ def incident_document(incident: Incident) -> dict[str, Any]:
         "note": printable(incident.note),
         "ended": printable(incident.ended),
         "jobs": [printable(job) for job in incident.jobs],
+        "times": incident.times,
+        "again": again,
     }
 
 

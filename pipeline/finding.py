@@ -48,6 +48,7 @@ class Finding:
     ``time_ns`` when this was said, both unix, in whole microseconds. ``value`` and ``expected`` are
     in ``unit``; NaN where the fault is not a number. ``evidence`` is ordered, oldest first, in
     words with numbers. ``action`` is proposed to people and other systems; nothing here acts.
+    ``times``: how often it has happened while it was open; ``again_ns``: when last, 0 for once.
     """
 
     detector: str
@@ -63,10 +64,12 @@ class Finding:
     expected: float = float("nan")
     unit: str = ""
     evidence: tuple[str, ...] = ()
+    times: int = 1
+    again_ns: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "onset_ns", whole_microseconds(self.onset_ns))
-        object.__setattr__(self, "time_ns", whole_microseconds(self.time_ns))
+        for name in ("onset_ns", "time_ns", "again_ns"):
+            object.__setattr__(self, name, whole_microseconds(getattr(self, name)))
 
     @property
     def id(self) -> str:
@@ -88,7 +91,8 @@ class Incident:
     ``acknowledged_ns`` (0 until somebody did) are unix times in whole microseconds; ``note`` is
     what whoever acknowledged it wrote, ``acknowledged_by`` their user name. ``ended`` says why it
     is over; empty while it is open. ``jobs`` held its devices when the evidence began: a job may be
-    gone since, for this very reason.
+    gone since, for this very reason. ``times``: how often a fault of its root cause has happened
+    while it was open; ``again_ns``: when last, 0 for once.
     """
 
     id: str
@@ -106,9 +110,11 @@ class Incident:
     acknowledged_by: str = ""
     ended: str = ""
     jobs: tuple[str, ...] = ()
+    times: int = 1
+    again_ns: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("opened_ns", "cleared_ns", "acknowledged_ns"):
+        for name in ("opened_ns", "cleared_ns", "acknowledged_ns", "again_ns"):
             object.__setattr__(self, name, whole_microseconds(getattr(self, name)))
 
     @property

@@ -13,7 +13,9 @@ from pipeline.observation import Value
 
 FINDING_FIELDS = tuple(get_type_hints(Finding))
 INCIDENT_FIELDS = tuple(get_type_hints(Incident))
-SINCE_0_5 = INCIDENT_FIELDS.index("ended")  # versions before wrote none of what follows
+# Versions before wrote none of what follows.
+SINCE_0_5 = INCIDENT_FIELDS.index("ended")
+SINCE_0_6 = FINDING_FIELDS.index("times"), INCIDENT_FIELDS.index("times")
 
 
 def plain_device(device: Device) -> list[Any]:
@@ -51,7 +53,8 @@ def plain(said: Finding | Incident) -> list[Any]:
 
 def finding_from(values: list[Any]) -> Finding:
     """What ``plain`` was given. TypeError, ValueError or KeyError where it is no finding."""
-    named = dict(zip(FINDING_FIELDS, values, strict=True))
+    names = FINDING_FIELDS if len(values) != SINCE_0_6[0] else FINDING_FIELDS[: SINCE_0_6[0]]
+    named = dict(zip(names, values, strict=True))
     named |= {"device": Device(*named["device"]), "evidence": tuple(named["evidence"])}
     named |= {name: value_from(named[name]) for name in ("value", "expected")}
     return Finding(**named)
@@ -59,7 +62,8 @@ def finding_from(values: list[Any]) -> Finding:
 
 def incident_from(values: list[Any]) -> Incident:
     """What ``plain`` was given. TypeError, ValueError or KeyError where it is no incident."""
-    names = INCIDENT_FIELDS if len(values) != SINCE_0_5 else INCIDENT_FIELDS[:SINCE_0_5]
+    written = len(values) if len(values) in (SINCE_0_5, SINCE_0_6[1]) else None
+    names = INCIDENT_FIELDS[:written]
     named = dict(zip(names, values, strict=True))
     lists = {name: tuple(named.get(name, ())) for name in ("findings", "jobs")}
     return Incident(**named | lists | {"root": Device(*named["root"])})

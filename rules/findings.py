@@ -353,9 +353,9 @@ OTHER = FaultClass(
 )
 
 
-def _named(selector: str, level: str) -> str:
+def _named(selector: str, level: str, metric: str = "tocsin_incident_active") -> str:
     """The incidents, their action as ``proposed``, the GPU under the label of the raw rules."""
-    series = f'tocsin_incident_active{{{selector}, severity="{level}"}}'
+    series = f'{metric}{{{selector}{", " if selector else ""}severity="{level}"}}'
     proposed = f'label_replace({series}, "proposed", "$1", "action", "(.*)")'
     return f'label_replace({proposed}, "gpu_uuid", "$1", "root_device", "(GPU-[^/]+).*")'
 
@@ -391,11 +391,62 @@ def _alert(fault: FaultClass, severity: Severity) -> Alert:
     )
 
 
+AGAIN_MIN = 15  # an alert fires for so long, and again with the next time
+SEEN_MIN = 10  # before that: a scrape that failed then is no news
+
+
+def _again(severity: Severity) -> Alert:
+    """What happens again while its incident is open: the alert of its class fires already."""
+    page = severity == "critical"
+    level = "page" if page else "ticket"
+    series = f'tocsin_incident_occurrences{{severity="{level}"}}'
+    expr = (
+        f"({_named('', level, 'tocsin_incident_occurrences')}\n"
+        f"unless on (cluster, node, instance, root_kind, root_device, class) "
+        f"(max_over_time({series}[{SEEN_MIN}m] offset {AGAIN_MIN}m) >= {series}))\n{HANDLED}"
+    )
+    return Alert(
+        name="TocsinFaultAgain" if page else "TocsinFaultAgainTicket",
+        expr=expr,
+        severity=severity,
+        component="node",
+        scope="",
+        action="page" if page else "remediate",
+        family="again",
+        summary="Fault happened again." if page else "Fault happened again (not urgent).",
+        description=(
+            f"{templates.DEVICE}: {{{{ $labels.class }}}} has happened {{{{ $value }}}} times "
+            "while its incident was open. "
+            f"{templates.action('Inspect the device', urgent=page)}"
+        ),
+        means=(
+            "The fault of an incident that is still open has happened again: a second crash of a "
+            "node, another XID after the first, a GPU that came back and was lost again. The alert "
+            "of the incident fires already and does not change, so this one reports it. What was "
+            "done after the first time did not help."
+        ),
+        confirm="`tocsin explain INCIDENT`: how often, and when last.",
+        do=(
+            "Do not return the device to service after another reset or reboot: run the field "
+            "diagnostic, or contact vendor support."
+        ),
+        panel=places.INCIDENTS,
+        clears=f"{AGAIN_MIN} minutes after it happened; it fires again with the next time.",
+        like="" if page else "TocsinFaultAgain",
+    )
+
+
 GROUPS = (
     Group(
         "tocsin.findings",
-        tuple(
-            _alert(fault, level) for fault in (*CLASSES, OTHER) for level in ("critical", "warning")
+        (
+            *(
+                _alert(fault, level)
+                for fault in (*CLASSES, OTHER)
+                for level in ("critical", "warning")
+            ),
+            _again("critical"),
+            _again("warning"),
         ),
     ),
 )

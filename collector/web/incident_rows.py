@@ -101,6 +101,8 @@ def _open(incident: Incident, scene: Scene) -> Row:
         "acknowledged": time(incident.acknowledged_ns) if incident.acknowledged_ns else None,
         "acknowledged_by": printable(incident.acknowledged_by),
         "note": printable(incident.note),
+        "times": incident.times,
+        "again": time(incident.again_ns) if incident.again_ns else None,
         "standing": now,
         "over": over,
     }

@@ -16,7 +16,7 @@ from detectors.ecc.trend import Trend
 from detectors.ecc.wear import DAYS, Wear, days_left
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
-from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.findings import AGAIN_NS, FindingTracker, Verdict
 from detectors.kit.literature import MEMORY, PAGE_1954, XIDS
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.persistence import Persistence
@@ -325,10 +325,16 @@ class Ecc(Stateful):
         ):
             onset_ns = at.time_ns - (at.mono_ns - self._errors.since_ns(row))
             gpu = self._columns.devices[row]
+            known = self._standing.get(gpu, UNCORRECTABLE)
+            last_ns = 0 if known is None else max(known.onset_ns, known.again_ns)
             # another error, not a fault that flickers: no rest for it
-            recurred = self._standing.get(gpu, UNCORRECTABLE) is None
             yield from self._standing.holds(
-                gpu, self._error(row, page, reported), at, onset_ns, recurred=recurred
+                gpu,
+                self._error(row, page, reported),
+                at,
+                onset_ns,
+                recurred=known is None,
+                again_ns=onset_ns if onset_ns - last_ns >= AGAIN_NS else 0,
             )
         self._errors.done(at.mono_ns)
 

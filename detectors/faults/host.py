@@ -62,7 +62,7 @@ ADAPTER = Fault(
 CLASSES = (HOST, HOST_HARDWARE, STORAGE, NVSWITCH, GPU_DRIVER, ADAPTER)
 FAULTS = (
     HOST.sub("panic", "page", "RESTART_BM"),
-    HOST.sub("crashed", "ticket", "RUN_FIELDDIAG", why="what crashed a node once may do so again"),
+    HOST.sub("crashed", "page", "RUN_FIELDDIAG", why="what crashed a node once may do so again"),
     HOST.sub(
         "unknown_event",
         "ticket",

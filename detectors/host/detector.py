@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from detectors.host.rules import CRASHES, DAY_S, EVERY, REPORTER, RULES, UNKNOWN, Rule
+from detectors.host.crashes import CRASH_OLD_S, CRASHED, PANIC, Crashes, crashed, is_crash
+from detectors.host.rules import EVERY, REPORTER, RULES, UNKNOWN, Rule
 from detectors.host.things import Thing, Things
 from detectors.kit.boots import Boots
 from detectors.kit.elapsed import Elapsed
-from detectors.kit.findings import RANK, FindingTracker, Verdict
+from detectors.kit.findings import AGAIN_NS, RANK, FindingTracker, Verdict
 from detectors.kit.jobs import JobTracker
 from detectors.kit.page import Default, Page, Shown
 from detectors.kit.stateful import Stateful
@@ -23,9 +24,6 @@ from pipeline.observation import Event, Observation
 
 # What happened so long before the agent started may be over.
 OLD_S = 3600.0
-# A node that crashed may be off until somebody comes, and its ticket is open as long afterwards.
-CRASH_OLD_S = 7 * DAY_S
-CRASHED = "host/crashed"
 MAX_WORD = 64  # characters of a name that a log line gives
 MAX_NAMED = 4  # things of one fault, the newest
 
@@ -54,18 +52,20 @@ class Host(Stateful):
     """Judges the events of the kernel log by the table in detectors/host/rules.py.
 
     Storage that is gone, and a process that was killed for want of memory, are graver where a job
-    runs on the node. What a boot ended with is reported once after the next one.
+    runs on the node. What a boot ended with is reported once after the next one; a second crash
+    within a day is a page.
 
     >>> Host().name
     'host'
     """
 
     name = "host"
-    version = 3
+    version = 4
 
     def __init__(self) -> None:
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
         self._things, self._jobs, self._boots = Things(), JobTracker(), Boots()
+        self._crashes = Crashes()
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the kernel reported, and what is over."""
@@ -91,6 +91,8 @@ class Host(Stateful):
             return
         if age_ns > OLD_S * SECOND_NS:
             return
+        if event.kind == PANIC:
+            self._crashes.live(event.device.host, event.time_ns)
         if event.kind not in EVENTS:
             event = replace(
                 event,
@@ -143,13 +145,29 @@ class Host(Stateful):
         where = f"Node {device.host}" if device.kind == "node" else f"On {device.host}"
         under = f" Job {job} runs there." if job else ""
         # Another server, or the same one once more, is no flicker of what was reported before.
-        again, thing.reported = not thing.reported, True
+        news, thing.reported = not thing.reported, True
         all_of_it = dict.fromkeys(each.words for each in self._things.reported(device, thing.fault))
         words = "; ".join(list(all_of_it)[-MAX_NAMED:])
         verdict = Verdict(
             rule.fault, severity, rule.action, f"{where}: {words}.{under}", (thing.text,)
         )
-        yield from self._standing.holds(device, verdict, at, thing.onset_ns, recurred=again)
+        again_ns = self._again_ns(thing, rule, at, news=news)
+        yield from self._standing.holds(
+            device, verdict, at, thing.onset_ns, recurred=news, again_ns=again_ns
+        )
+
+    def _again_ns(self, thing: Thing, rule: Rule, at: Instant, *, news: bool) -> int:
+        """When what is open happened again, unix ns: another thing failed since, or the same one
+        after it was quiet. Reports that are counted, or repeated until a recovery, are one event.
+        """
+        known = self._standing.get(thing.device, thing.fault)
+        if known is None:
+            return 0
+        if news:
+            last_ns = max(known.onset_ns, known.again_ns)
+            return thing.onset_ns if thing.onset_ns - last_ns >= AGAIN_NS else 0
+        once = rule.least == 1 and not rule.confirm_s
+        return at.time_ns if once and thing.quiet_ns >= AGAIN_NS else 0
 
     def _recovered(self, event: Event, at: Instant) -> Iterator[Finding]:
         for thing in self._things.all():
@@ -185,14 +203,13 @@ class Host(Stateful):
 
     def _crashed(self, event: Event, at: Instant) -> Iterator[Finding]:
         """The boot before ended with this."""
-        severity = str(event.attributes.get("severity", "fatal"))
-        if event.kind not in CRASHES or severity != "fatal":
+        if not is_crash(event):
             return
         node = Device(event.device.host, "node", event.device.host)
-        words = f"Node {node.id} was restarted after a crash: {CRASHES[event.kind]}."
-        text = str(event.attributes.get("text", ""))
-        verdict = Verdict(CRASHED, "ticket", "RUN_FIELDDIAG", words, (text,))
-        yield from self._standing.holds(node, verdict, at, event.time_ns, recurred=True)
+        if times := self._crashes.found(node.host, event.time_ns):
+            verdict = crashed(event, node.id, times)
+            at_ns = event.time_ns
+            yield from self._standing.holds(node, verdict, at, at_ns, again_ns=at_ns)
 
     def _booted(self, host: str, since_ns: int, at: Instant) -> Iterator[Finding]:
         """What was reported before the boot is over; what comes after it may be there already."""

@@ -37,6 +37,7 @@ class Thing:
     text: str = ""
     counts: list[tuple[int, int]] = field(default_factory=list)
     reported: bool = False
+    quiet_ns: int = 0  # before its last event; not kept over a restart
 
     @property
     def key(self) -> Key:
@@ -57,6 +58,7 @@ class Things:
     def add(self, thing: Thing, number: int) -> Thing:
         """Another event of a thing, now."""
         known = self._known.pop(thing.key, thing)
+        known.quiet_ns = thing.last_ns - known.last_ns
         known.last_ns, known.text = thing.last_ns, thing.text
         known.counts = [*known.counts, (thing.last_ns, number)][-MAX_TIMES:]
         self._known[thing.key] = known

@@ -53,6 +53,8 @@ class OpenIncident:
     reported: Incident | None = None  # as it was last reported; snapshots call it "told"
     counted: bool = False
     said: int = 0
+    times: int = 1  # as it was last reported
+    cause: str = ""  # of its root, as it was last reported
     faults: set[str] = field(default_factory=set)
     taken_on: TakenOn | None = None
     names: set[str] = field(default_factory=set)  # faults that it has or had
@@ -176,6 +178,8 @@ def _document(one: OpenIncident) -> dict[str, Any]:
         "counted": one.counted,
         "told": exact(one.reported) if one.reported else None,
         "said": one.said,
+        "times": one.times,
+        "cause": one.cause,
         "faults": sorted(one.faults),
         "taken_on": one.taken_on,
         "last_end": one.last_end,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from detectors.faults import fault_class, fault_of
 from detectors.incidents.advice import reason
+from detectors.incidents.again import Occurrences
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
 from detectors.incidents.changes import Changes, end_of
 from detectors.incidents.ending import ended, last_end, quiet_before_end
@@ -21,7 +22,7 @@ from detectors.incidents.parents import reported
 from detectors.incidents.pending import Pending
 from detectors.incidents.placing import NO_PARTS, Placing, Together
 from detectors.incidents.presence import Presence
-from detectors.incidents.reporting import CLUSTER, more, news, report, words
+from detectors.incidents.reporting import CLUSTER, cause, more, news, report, words
 from detectors.incidents.summary import broken
 from detectors.incidents.suppressed import SuppressedFindings
 from detectors.kit.elapsed import Elapsed
@@ -47,15 +48,16 @@ class Incidents(Stateful):
     evidence of what then opens. What happens to devices in maintenance opens nothing until they are
     back; an incident whose root is in maintenance is a record as long. An incident keeps its id
     when later evidence shows another root. It is reported when its root, class, severity or who
-    acknowledged it changes, with each further fault of its root and each further broken device, and
-    with more findings: with each of the first, then whenever they have doubled.
+    acknowledged it changes, with each further fault of its root and each further broken device,
+    each time that the fault of its root happens again, and with more findings: with each of the
+    first, then whenever they have doubled.
 
     >>> Incidents().name
     'incidents'
     """
 
     name = "incidents"
-    version = 6
+    version = 7
 
     def __init__(self) -> None:
         self._graph, self._maintenance, self._elapsed, self._lemons = (
@@ -213,6 +215,7 @@ class Incidents(Stateful):
         now = report(incident, self._maintenance)
         before, incident.reported = incident.reported, now
         live = incident.live
+        sentence = cause(incident, now.root)
         faults = {words(e.finding) for e in live if e.device == now.root and reported(e)}
         faults |= {f"{device.host} {device.id}" for device in broken(now.root, live)}
         if (
@@ -220,8 +223,11 @@ class Incidents(Stateful):
             or news(before) != news(now)
             or more(incident)
             or not faults <= incident.faults
+            or Occurrences(now.times).due(incident.times)
+            or sentence != incident.cause
         ):
             incident.said, incident.faults = len(incident.evidence), incident.faults | faults
+            incident.times, incident.cause = now.times, sentence
             changes.said[now.id] = now
         if (
             not incident.counted

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from detectors.faults import fault_class, fault_of
 from detectors.faults.causes import edges_between
+from detectors.incidents.again import happened_again
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident
 from detectors.incidents.changes import Changes
 from detectors.incidents.evidence import Evidence, identity, severity_of
@@ -44,15 +45,16 @@ class Joining:
 
     def clear_ack(self, incident: OpenIncident, finding: Finding) -> None:
         """A first page about a device clears the acknowledgement of the incident, unless it is a
-        symptom or the root explains it. The note stays.
+        symptom or the root explains it, and so does what happens again. The note stays.
         """
         if incident.taken_on is None:
             return
         live = incident.live
         paged = any(one.finding.severity == "page" and one.device == finding.device for one in live)
-        if finding.severity != "page" or paged or fault_of(finding.fault).symptom:
+        again = happened_again(finding, incident.evidence.values())
+        if finding.severity != "page" or fault_of(finding.fault).symptom or (paged and not again):
             return
-        if not (severity_of(live) == "page" and self._blames(incident, finding.device)):
+        if again or not (severity_of(live) == "page" and self._blames(incident, finding.device)):
             incident.taken_on = incident.taken_on and incident.taken_on._replace(time_ns=0)
 
     def _blames(self, incident: OpenIncident, device: Device) -> bool:

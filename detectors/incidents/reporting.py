@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from detectors.incidents.advice import reason
+from detectors.incidents.again import occurrences
 from detectors.incidents.book import OpenIncident, TakenOn
 from detectors.incidents.evidence import Evidence, identity, severity_of
 from detectors.incidents.explain import root_cause
@@ -43,6 +44,12 @@ def news(incident: Incident) -> tuple[object, ...]:
     return incident.root, incident.fault, incident.severity, incident.acknowledged_ns, incident.note
 
 
+def cause(incident: OpenIncident, root: Device) -> str:
+    """What is reported of the fault of its root: another sentence is reported again."""
+    found = [one for one in incident.live if identity(one.device) == identity(root)]
+    return leading(root_cause(found), found).finding.summary if found else ""
+
+
 def _of_evidence(incident: OpenIncident, maintenance: Maintenance) -> Incident:
     live = [one for one in incident.live if not maintenance.covers(one.device)]
     severity = severity_of(live)
@@ -51,6 +58,7 @@ def _of_evidence(incident: OpenIncident, maintenance: Maintenance) -> Incident:
     if maintenance.covers(root):
         severity = "record"
     taken_on = incident.taken_on or TakenOn(0, "", "")
+    happened = occurrences(root, incident.evidence.values())
     return Incident(
         id=incident.id,
         root=root,
@@ -59,12 +67,14 @@ def _of_evidence(incident: OpenIncident, maintenance: Maintenance) -> Incident:
         action=blamed.finding.action,
         opened_ns=incident.opened_ns,
         findings=tuple(incident.evidence),
-        summary=summary(root, blamed, live),
+        summary=summary(root, blamed, live, happened),
         reason=reason(blamed.finding.fault, blamed.finding.action, severity),
         acknowledged_ns=taken_on.time_ns,
         note=taken_on.note,
         acknowledged_by=taken_on.user,
         jobs=tuple(dict.fromkeys(job.name for one in live if (job := one.site("job"))))[:MAX_JOBS],
+        times=happened.times,
+        again_ns=happened.again_ns,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from detectors.incidents.again import Occurrences
 from detectors.incidents.evidence import Evidence
 from detectors.incidents.parents import reported
 from pipeline.frame import Device
@@ -12,14 +13,14 @@ EXPLAINS = " It explains "  # what follows is how much evidence there is, and th
 MAX_NAMED = 8  # devices by name; a node has as many GPUs
 
 
-def summary(root: Device, blamed: Evidence, live: Sequence[Evidence]) -> str:
-    """The strongest evidence, the other devices that are broken, and the newest fault of the
-    root.
+def summary(root: Device, blamed: Evidence, live: Sequence[Evidence], happened: Occurrences) -> str:
+    """The strongest evidence, the other devices that are broken, how often it happened, and the
+    newest fault of the root.
     """
     words = blamed.finding.summary
     if root != blamed.device:
         words = f"{' '.join(dict.fromkeys((root.kind, root.id)))}: {words}"
-    words += affected(root, live)
+    words += affected(root, live) + happened.words()
     devices = {one.device for one in live}
     kinds = ", ".join(dict.fromkeys(one.kind for one in live))
     if len(devices) > 1:

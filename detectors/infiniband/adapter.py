@@ -11,7 +11,7 @@ import numpy as np
 from detectors.infiniband.ports import ACTIVE
 from detectors.kit.boots import Boots
 from detectors.kit.elapsed import Elapsed
-from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.findings import AGAIN_NS, FindingTracker, Verdict
 from detectors.kit.page import Default, Page, port_columns
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, Stateful, from_text_array, text_array
@@ -114,8 +114,10 @@ class IbAdapter(Stateful):
             f"Adapter {name} of {event.device.host}: the driver reports that {words}.",
             (str(event.attributes.get("text", "")),),
         )
+        quiet_ns = at.mono_ns - self._last.at.get(event.device, at.mono_ns)
         self._last.at[event.device] = at.mono_ns
-        yield from self._standing.holds(event.device, verdict, at, event.time_ns)
+        again_ns = event.time_ns if quiet_ns >= AGAIN_NS else 0
+        yield from self._standing.holds(event.device, verdict, at, event.time_ns, again_ns=again_ns)
 
     def _still_failing(self, frame: Frame, at: Instant) -> None:
         """A dead adapter reports nothing more: while its port is not

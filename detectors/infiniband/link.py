@@ -164,7 +164,7 @@ class IbLink(Stateful):
         columns["fine_s"] = np.where(
             seen, np.where(well, columns["fine_s"] + seconds, 0.0), columns["fine_s"]
         )
-        yield from self._report(usual, at)
+        yield from self._report(usual, np.isfinite(state), at)
         yield from self._end(at)
         self._learn(active, fine)
 
@@ -208,7 +208,9 @@ class IbLink(Stateful):
             usual[name] = np.where(known, median[role], usual[name]) if len(count) else usual[name]
         return usual["rate"], active & ((rate < usual["rate"]) | (width < usual["width"]))
 
-    def _report(self, usual: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
+    def _report(
+        self, usual: NDArray[np.float64], read: NDArray[np.bool_], at: Instant
+    ) -> Iterator[Finding]:
         columns = self._columns
         down, off, slow = (
             columns["down_s"] >= self._patience_s(),
@@ -216,7 +218,7 @@ class IbLink(Stateful):
             columns["slow_s"] >= SLOW_S,
         )
         gone = columns["absent_s"] >= np.where(columns["together"], GONE_S, ABSENT_S)
-        bad = down | off | gone | slow
+        bad = (down | off | gone | slow) & read
         if not bad.any():
             return
         bad &= self._links.reports | ~self._links.across(
@@ -241,9 +243,10 @@ class IbLink(Stateful):
             elif down[row]:
                 since_ns = at.time_ns - round(columns["down_s"][row] * 1e9)
                 used = self._used(port)
-                yield from self._standing.holds(
-                    used, _down(used, columns["down_s"][row]), at, since_ns
-                )
+                # Under a job it is reported each time: what stopped the job is no flicker.
+                stops = "job" in used.attributes and self._standing.get(used, DOWN) is None
+                verdict = _down(used, columns["down_s"][row])
+                yield from self._standing.holds(used, verdict, at, since_ns, recurred=stops)
             elif off[row]:
                 yield from self._standing.holds(port, _off(port, columns["off_s"][row]), at)
             else:

@@ -9,6 +9,7 @@ from math import isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.faults import Strength, fault_of
 from detectors.kit.columns import Columns
 from detectors.kit.slots import Slots
 from detectors.kit.snapshot import State
@@ -18,9 +19,10 @@ from pipeline.documents import exact, exact_finding
 from pipeline.finding import SEVERITIES, Action, Finding, Severity
 from pipeline.frame import Device, Frame, whole_microseconds
 
-# a fault that comes back within the hour after it ended is not reported again,
-# unless it is more serious
+# A fault that comes back within the hour after it ended is not reported again, unless it is more
+# serious. What is certainly broken and pages is reported each time; what is slow may flicker.
 REST_NS = 3600 * 10**9
+AGAIN_NS = 600 * 10**9  # reports of one event follow each other more closely than this
 WORSE = 2.0  # numbers are reported again when the distance from the expected value has doubled
 # faults of one device that begin together are kept apart by this, as their
 # ids are made of the onset
@@ -44,13 +46,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """When a fault ended, how serious it was, and what came back since and waits
-    for the rest to be over.
+    """When a fault ended, how serious it was, what came back since and waits for the rest to be
+    over, and whether its device ``left``: what is remembered of it is no news.
     """
 
     ended_ns: int
     severity: Severity
     waits: Finding | None = None
+    left: bool = False
 
 
 class FindingTracker:
@@ -59,7 +62,7 @@ class FindingTracker:
 
     >>> tracker, gpu = FindingTracker("d"), Device("n1", "gpu", "G")
     >>> ticket, page = (
-    ...     Verdict("ecc", severity, "NONE", "bits flip") for severity in ("ticket", "page")
+    ...     Verdict("straggler", severity, "NONE", "it is slow") for severity in ("ticket", "page")
     ... )
     >>> [
     ...     f.phase
@@ -72,7 +75,7 @@ class FindingTracker:
     >>> [
     ...     f.phase
     ...     for f in (
-    ...         *tracker.ends(gpu, "ecc", Instant(3, 3)),
+    ...         *tracker.ends(gpu, "straggler", Instant(3, 3)),
     ...         *tracker.holds(gpu, page, Instant(4, 4)),
     ...     )
     ... ]
@@ -112,13 +115,15 @@ class FindingTracker:
         onset_ns: int = 0,
         *,
         recurred: bool = False,
+        again_ns: int = 0,
     ) -> Iterator[Finding]:
         """The fault is there: reported when it begins and when it gets worse.
 
         ``onset_ns`` is unix time, now if left out.
 
-        ``recurred``: it happened again, and is reported while open and while it rests;
-        what only flickers is not.
+        ``recurred``: there is news of it, which is reported while it is open and while it rests;
+        what only flickers is not. ``again_ns``: it happened then, unix time; if it was open, it has
+        happened once more, which is counted and reported.
         """
         key = (device, verdict.fault)
         known = self._findings.get(key)
@@ -126,6 +131,7 @@ class FindingTracker:
             self._latest[key] = verdict, at.time_ns
             if (
                 recurred
+                or again_ns
                 or RANK[verdict.severity] > RANK[known.severity]
                 or 0 < WORSE * _strength(known) <= _strength(verdict)
             ):
@@ -134,14 +140,21 @@ class FindingTracker:
                 # Its onset makes its id: a wall clock that was set back does not
                 # make it another finding.
                 yield self._keep(
-                    replace(worse, phase="ongoing", severity=severity, onset_ns=known.onset_ns)
+                    replace(
+                        worse,
+                        phase="ongoing",
+                        severity=severity,
+                        onset_ns=known.onset_ns,
+                        times=known.times + (again_ns > 0),
+                        again_ns=again_ns or known.again_ns,
+                    )
                 )
             return
         finding = self._finding(device, verdict, at, onset_ns or at.time_ns)
         rest = self._rests.get(key)
         if (
-            not recurred
-            and rest is not None
+            rest is not None
+            and not (recurred or again_ns or (_each_time(verdict) and not rest.left))
             and at.mono_ns - rest.ended_ns < REST_NS
             and RANK[verdict.severity] <= RANK[rest.severity]
         ):
@@ -163,13 +176,17 @@ class FindingTracker:
         found = list(self._findings.items())
         return [_refreshed(finding, *self._latest.get(key, (None, 0))) for key, finding in found]
 
-    def ends(self, device: Device, fault: str, at: Instant, *why: str) -> Iterator[Finding]:
-        """The fault is not there any more; ``why`` is added to the evidence."""
+    def ends(
+        self, device: Device, fault: str, at: Instant, *why: str, left: bool = False
+    ) -> Iterator[Finding]:
+        """The fault is not there any more, or its device is not (``left``); ``why`` is added to the
+        evidence.
+        """
         key = (device, fault)
         ended = self._findings.pop(key, None)
         self._latest.pop(key, None)
         if ended is not None:
-            self._rests[key] = _Rest(at.mono_ns, ended.severity)
+            self._rests[key] = _Rest(at.mono_ns, ended.severity, left=left)
             yield replace(
                 ended, phase="cleared", time_ns=at.time_ns, evidence=(*ended.evidence, *why)
             )
@@ -202,13 +219,11 @@ class FindingTracker:
         for finding in self.all():
             there = self._slots.instead(finding.device, frame)
             if there is not None:
-                yield from self.ends(
-                    finding.device, finding.fault, at, f"{there.id} has replaced it in its slot"
-                )
+                why = f"{there.id} has replaced it in its slot"
+                yield from self.ends(finding.device, finding.fault, at, why, left=True)
             elif self._slots.given_away(finding.device, frame):
-                yield from self.ends(
-                    finding.device, finding.fault, at, "it was passed through to a virtual machine"
-                )
+                why = "it was passed through to a virtual machine"
+                yield from self.ends(finding.device, finding.fault, at, why, left=True)
 
     def _keep(self, finding: Finding) -> Finding:
         self._findings[finding.device, finding.fault] = finding
@@ -247,6 +262,7 @@ class FindingTracker:
                 rest.ended_ns,
                 rest.severity,
                 rest.waits and exact(rest.waits),
+                rest.left,
             ]
             for (device, fault), rest in self._rests.items()
         ]
@@ -260,9 +276,9 @@ class FindingTracker:
         opened = [exact_finding(document) for document in from_text_array(state["standing"])]
         rests = {
             (Device(**device), str(fault)): _Rest(
-                int(ended), severity, exact_finding(waits) if waits else None
+                int(ended), severity, exact_finding(waits) if waits else None, left == [True]
             )
-            for device, fault, ended, severity, waits in from_text_array(state["rests"])
+            for device, fault, ended, severity, waits, *left in from_text_array(state["rests"])
         }
 
         def commit() -> None:
@@ -286,6 +302,12 @@ def _refreshed(finding: Finding, verdict: Verdict | None, true_ns: int) -> Findi
         unit=verdict.unit,
         evidence=verdict.evidence,
     )
+
+
+def _each_time(verdict: Verdict) -> bool:
+    """Whether it is reported each time, however soon it comes back."""
+    row = fault_of(verdict.fault)
+    return verdict.severity == "page" and row.certain and row.strength > Strength.SLOWDOWN
 
 
 def _strength(of: Verdict | Finding) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
-from detectors.kit.findings import RANK, FindingTracker, Verdict
+from detectors.kit.findings import AGAIN_NS, RANK, FindingTracker, Verdict
 from detectors.kit.jobs import JobTracker
 from detectors.kit.literature import XIDS
 from detectors.kit.page import Page, gpu_columns
@@ -302,8 +302,17 @@ class Xid(Stateful):
     ) -> Iterator[Finding]:
         key = (device, verdict.fault)
         # When the code was seen, not when it is reported: a reset may have come in between.
-        self._known.last[key] = max(burst.last_ns, self._known.last.get(key, 0))
-        yield from self._standing.holds(device, verdict, at, burst.first_ns, recurred=recurred)
+        last_ns = self._known.last.get(key, 0)
+        self._known.last[key] = max(burst.last_ns, last_ns)
+        again = RANK[verdict.severity] > 0 and 0 < last_ns <= burst.last_ns - AGAIN_NS
+        yield from self._standing.holds(
+            device,
+            verdict,
+            at,
+            burst.first_ns,
+            recurred=recurred,
+            again_ns=burst.first_ns if again else 0,
+        )
 
     def _frame(self, frame: Frame, boot_id: str, at: Instant) -> Iterator[Finding]:
         columns = self._columns

@@ -114,14 +114,21 @@ def _statements(alert: Alert, truth: Truth) -> Iterator[tuple[Role, AlertStateme
 
 def _covers(earlier: AlertStatement, now: AlertStatement, truth: Truth) -> bool:
     """Whether an earlier statement has all of this one: as severe as the fault requires, and every
-    fault of the class.
+    fault of the class, as often.
     """
     enough = min(RANK[now.severity], RANK[truth.severity])
     return RANK[earlier.severity] >= enough and _of_class(now, truth) <= _of_class(earlier, truth)
 
 
-def _of_class(statement: AlertStatement, truth: Truth) -> set[str]:
-    return {fault for fault in statement.faults if class_of(fault) == truth.fault}
+def _of_class(statement: AlertStatement, truth: Truth) -> set[tuple[str, int]]:
+    """Its faults of the class of a truth, each with every number of times up to now."""
+    times = dict(statement.times)
+    return {
+        (fault, number)
+        for fault in statement.faults
+        if class_of(fault) == truth.fault
+        for number in range(1, times.get(fault, 1) + 1)
+    }
 
 
 def role_of(statement: AlertStatement, truth: Truth) -> Role | None:

@@ -4,6 +4,7 @@ each statement.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isnan
@@ -20,7 +21,8 @@ class AlertStatement:
     where it is not a number), and the root device and fault as known then.
 
     ``ranked`` are the candidates for the root, best guess first. ``also`` are the other faults of
-    the root in an incident: an uncorrectable error is its counter and its XID.
+    the root in an incident: an uncorrectable error is its counter and its XID. ``times``: how often
+    each fault of the root had happened by then, where more than once.
     """
 
     time_ns: int
@@ -29,6 +31,7 @@ class AlertStatement:
     ranked: tuple[Entity, ...]
     fault: str
     also: frozenset[str] = frozenset()
+    times: tuple[tuple[str, int], ...] = ()
 
     @property
     def faults(self) -> frozenset[str]:
@@ -42,8 +45,8 @@ class Alert:
 
     ``cleared_ns`` is 0 while it is open.
 
-    ``statements`` are those that exceed all before them in severity or in strength, or that name
-    another root or more faults.
+    ``statements`` are those that exceed all before them in severity or in strength, that name
+    another root or more faults, or that a fault has happened again.
     """
 
     id: str
@@ -89,7 +92,11 @@ class Alert:
 
     def add(self, new: AlertStatement) -> None:
         """Keep a statement if it has more than those before, or something else."""
-        alike = [s for s in self.statements if (s.ranked, s.faults) == (new.ranked, new.faults)]
+        alike = [
+            s
+            for s in self.statements
+            if (s.ranked, s.faults, s.times) == (new.ranked, new.faults, new.times)
+        ]
         as_before = bool(alike) and self.statements[-1] in alike
         if not as_before or not any(
             RANK[s.severity] >= RANK[new.severity] and s.strength >= new.strength for s in alike
@@ -142,10 +149,19 @@ def alerts_of(findings: Iterable[Finding]) -> list[Alert]:
         root = (entity_of(finding.device),)
         open_[finding.id].add(
             AlertStatement(
-                finding.time_ns, finding.severity, strength_of(finding), root, finding.fault
+                finding.time_ns,
+                finding.severity,
+                strength_of(finding),
+                root,
+                finding.fault,
+                times=_often({finding.fault: finding.times}),
             )
         )
     return alerts
+
+
+def _often(times: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((fault, number) for fault, number in times.items() if number > 1))
 
 
 def alerts_of_incidents(
@@ -198,8 +214,13 @@ def _statement(incident: Incident, members: list[Finding], time_ns: int) -> Aler
     severe = (
         strength_of(m) for m in members if m.active and RANK[m.severity] >= RANK[incident.severity]
     )
+    times = Counter[str]()
+    if incident.times > 1:
+        for m in newest:
+            times[m.fault] += m.times if m.device == incident.root else 0
+    strength = max(severe, default=inf)
     return AlertStatement(
-        time_ns, incident.severity, max(severe, default=inf), ranked, incident.fault, also
+        time_ns, incident.severity, strength, ranked, incident.fault, also, _often(times)
     )
 
 

@@ -148,6 +148,16 @@ INCIDENT_ACTIVE = Metric(
     ("root_kind", "root_device", "class", "severity", "scope", "action"),
     "minimal",
 )
+INCIDENT_OCCURRENCES = Metric(
+    "tocsin_incident_occurrences",
+    "gauge",
+    (
+        "How often the fault of the root device has happened while its incident was open; absent "
+        "where it happened once."
+    ),
+    INCIDENT_ACTIVE.labels,
+    "minimal",
+)
 INCIDENT_ACKNOWLEDGED = Metric(
     "tocsin_incident_acknowledged",
     "gauge",

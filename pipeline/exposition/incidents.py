@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from threading import Lock
 
@@ -11,6 +12,7 @@ from pipeline.exposition.loose import Sample
 from pipeline.exposition.text import Family
 from pipeline.finding import SEVERITIES, Incident
 
+Labels = tuple[tuple[str, str], ...]
 SCOPE = "node"  # what an agent knows; a gateway, which sees the whole fleet, says "fleet"
 
 _ACTIVE = Family(agent.INCIDENT_ACTIVE.name, agent.INCIDENT_ACTIVE.type, agent.INCIDENT_ACTIVE.help)
@@ -18,6 +20,11 @@ _ACKNOWLEDGED = Family(
     agent.INCIDENT_ACKNOWLEDGED.name,
     agent.INCIDENT_ACKNOWLEDGED.type,
     agent.INCIDENT_ACKNOWLEDGED.help,
+)
+_OCCURRENCES = Family(
+    agent.INCIDENT_OCCURRENCES.name,
+    agent.INCIDENT_OCCURRENCES.type,
+    agent.INCIDENT_OCCURRENCES.help,
 )
 _OVERFLOW = Family(
     agent.INCIDENTS_OVERFLOW.name, agent.INCIDENTS_OVERFLOW.type, agent.INCIDENTS_OVERFLOW.help
@@ -52,14 +59,13 @@ class OpenIncidents:
 
     def samples(self) -> Iterator[Sample]:
         """One series per (root, class, severity, scope, action), at most 500, how many more there
-        are, and which are acknowledged.
+        are, which happened again, and which are acknowledged.
         """
         standing = self.all()
-        rows = dict.fromkeys(
-            (i.root.kind, i.root.id, i.fault, i.severity, SCOPE, i.action) for i in standing
-        )
+        rows = dict.fromkeys(_labels(i) for i in standing)
         for row in list(rows)[:MAX_SHOWN]:
-            yield Sample(_ACTIVE, tuple(zip(agent.INCIDENT_ACTIVE.labels, row, strict=True)), 1)
+            yield Sample(_ACTIVE, row, 1)
+        yield from _again(standing)
         taken_on = dict.fromkeys(
             (i.root.kind, i.root.id, i.fault) for i in standing if i.acknowledged_ns
         )
@@ -68,3 +74,18 @@ class OpenIncidents:
                 _ACKNOWLEDGED, tuple(zip(agent.INCIDENT_ACKNOWLEDGED.labels, known, strict=True)), 1
             )
         yield Sample(_OVERFLOW, (), max(len(rows) - MAX_SHOWN, 0))
+
+
+def _again(standing: Iterable[Incident]) -> Iterator[Sample]:
+    """Those that happened again; of incidents with the same labels all times."""
+    again = Counter[Labels]()
+    for incident in standing:
+        if incident.times > 1:
+            again[_labels(incident)] += incident.times
+    for labels, times in list(again.items())[:MAX_SHOWN]:
+        yield Sample(_OCCURRENCES, labels, times)
+
+
+def _labels(i: Incident) -> Labels:
+    row = (i.root.kind, i.root.id, i.fault, i.severity, SCOPE, i.action)
+    return tuple(zip(agent.INCIDENT_ACTIVE.labels, row, strict=True))

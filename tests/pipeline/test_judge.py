@@ -13,7 +13,7 @@ from pipeline.catalog import agent
 from pipeline.finding import Finding, Incident
 from pipeline.judge import Judge
 from pipeline.observation import Observation
-from pipeline.plain import incident_from, plain
+from pipeline.plain import finding_from, incident_from, plain
 from pipeline.selfmetrics import SelfMetrics
 from tests.detectors.hot import Hot
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
@@ -223,8 +223,11 @@ def test_incidents_that_ended_survive_a_restart() -> None:
 
 
 def test_an_incident_of_a_version_without_a_reason_for_its_end_can_be_read() -> None:
-    """The log and the state of the version before."""
+    """The log and the state of the versions before: without reason and jobs, and without times."""
     incident = Incident("1", gpu(0), "xid", "page", "NONE", 0, ("2",), "It left.")
+    assert incident_from(plain(incident)[:-4]) == incident
     assert incident_from(plain(incident)[:-2]) == incident
+    found = Finding("d", gpu(0), "xid", "onset", "page", 0, 0, "It left.", value=1.0, expected=0.0)
+    assert finding_from(plain(found)[:-2]) == found
     with pytest.raises(ValueError, match="zip"):
         incident_from(plain(incident)[:-3])

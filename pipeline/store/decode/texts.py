@@ -48,6 +48,8 @@ class Texts:
         }
         named |= {k: float("nan") if row[k] is None else row[k] for k in ("value", "expected")}
         named |= {"onset_ns": _ns(row["onset"]), "time_ns": _ns(row["said"])}
+        if row.get("again") is not None:  # files of versions before 0.6 have no such column
+            named |= {"times": row["times"], "again_ns": _ns(row["again"])}
         device = self._device(read, row)
         return Finding(device=device, evidence=tuple(row["evidence"]), **named)
 

@@ -73,6 +73,8 @@ OTHERS: dict[str, tuple[tuple[str, pa.DataType, str], ...]] = {
             pa.string(),
             "JSON array: host of the device, object of its slow facts at that time",
         ),
+        ("times", pa.int64(), "how often it has happened while it was open"),
+        ("again", TIME, "when it happened last, null for once"),
     ),
     "incidents": (
         ("id", pa.string(), "stable id"),
@@ -90,6 +92,8 @@ OTHERS: dict[str, tuple[tuple[str, pa.DataType, str], ...]] = {
         ("acknowledged_by", NAME, "user who acknowledged it"),
         ("ended", pa.string(), "why it is over, empty while open"),
         ("jobs", pa.list_(pa.string()), "jobs that held its devices when the evidence began"),
+        ("times", pa.int64(), "how often a fault of the root cause has happened while it was open"),
+        ("again", TIME, "when it happened last, null for once"),
     ),
     "devices": (
         ("kind", NAME, "kind of the device"),

@@ -245,7 +245,8 @@ def _found(f: Finding) -> tuple[Any, ...]:
     numbers = (None if np.isnan(f.value) else f.value, None if np.isnan(f.expected) else f.expected)
     about = _json([f.device.host, dict(f.device.attributes)])
     what = (f.id, f.detector, f.device.kind, f.fault, f.phase, f.severity)
-    return (*what, *times, f.summary, f.action, *numbers, f.unit, list(f.evidence), about)
+    again = (f.times, f.again_ns // 1000 or None)
+    return (*what, *times, f.summary, f.action, *numbers, f.unit, list(f.evidence), about, *again)
 
 
 def _incident(i: Incident) -> tuple[Any, ...]:
@@ -265,4 +266,6 @@ def _incident(i: Incident) -> tuple[Any, ...]:
         i.acknowledged_by,
         i.ended,
         list(i.jobs),
+        i.times,
+        i.again_ns // 1000 or None,
     )

@@ -227,16 +227,68 @@ def test_a_boot_that_ended_in_a_crash_is_reported_after_the_next(kind: str) -> N
     assert finding.evidence == ("the last line",)
 
 
-def test_a_second_crash_within_the_hour_is_reported_as_such() -> None:
-    """The boot after it ended the ticket of the first."""
+@pytest.mark.parametrize(("apart_s", "severity"), [(600.0, "page"), (2 * DAY_S, "ticket")])
+def test_a_second_crash_within_a_day_is_a_page(apart_s: float, severity: str) -> None:
+    """The boot after it ended the ticket of the first; the node is not to be used as it is."""
     kernel = Kernel()
-    for boot in ("boot-2", "boot-3"):
-        kernel.boot = boot
-        kernel.wait(60)
-        assert kernel.faults == {}
-        kernel.reports("kernel_panic", previous_boot=True, reason="x")
-        assert kernel.faults == {"host/crashed": "ticket"}
-        kernel.wait(600)
+    kernel.boot = "boot-2"
+    kernel.wait(60)
+    kernel.reports("kernel_panic", previous_boot=True, reason="x")
+    assert kernel.faults == {"host/crashed": "ticket"}
+    kernel.wait(apart_s)
+    kernel.boot = "boot-3"
+    kernel.wait(60)
+    assert kernel.faults == {}
+    kernel.reports("kernel_panic", previous_boot=True, reason="x")
+    assert kernel.faults == {"host/crashed": severity}
+
+
+def test_a_second_crash_whose_boot_nobody_saw_is_counted_in_the_open_finding() -> None:
+    """A node whose agent was not the one that read the log."""
+    kernel = Kernel()
+    kernel.reports("kernel_panic", previous_boot=True, reason="x")
+    kernel.wait(7200)
+    kernel.reports("kernel_panic", previous_boot=True, reason="x")
+    (finding,) = kernel.open.values()
+    assert (finding.severity, finding.times) == ("page", 2)
+    assert finding.summary.startswith("Node n1 was restarted after a crash again, 2 within a day")
+
+
+def test_the_lines_of_one_crash_are_one_crash() -> None:
+    """A lock-up, then the panic for it; also where the panic was read before the node was off."""
+    kernel = Kernel()
+    kernel.reports("kernel_panic", reason="x")
+    kernel.boot = "boot-2"
+    kernel.wait(300)
+    for kind in ("hard_lockup", "kernel_panic"):
+        kernel.reports(kind, previous_boot=True, reason="x", happened_s=0.0)
+    (finding,) = kernel.open.values()
+    assert (finding.fault, finding.severity, finding.times) == ("host/crashed", "ticket", 1)
+
+
+def test_another_file_system_hours_later_is_the_second_time() -> None:
+    """The first is still read-only, and the finding open."""
+    kernel = Kernel()
+    kernel.reports("filesystem_read_only", filesystem="xfs", block_device="sda")
+    kernel.wait(30)
+    kernel.reports("filesystem_read_only", filesystem="xfs", block_device="sdb")
+    (finding,) = kernel.open.values()
+    assert finding.times == 1
+    kernel.wait(7200)
+    kernel.reports("filesystem_read_only", filesystem="xfs", block_device="sdc")
+    (finding,) = kernel.open.values()
+    assert (finding.times, finding.again_ns) == (2, finding.time_ns)
+    assert finding.summary.endswith("file system on sdc became read-only.")
+
+
+def test_an_error_of_the_kernel_is_counted_again_after_ten_quiet_minutes() -> None:
+    """The lines of one error follow each other within seconds."""
+    kernel = Kernel()
+    for quiet_s in (1.0, 1.0, 1200.0, 1.0):
+        kernel.reports("kernel_oops", reason="x")
+        kernel.wait(quiet_s)
+    (finding,) = kernel.open.values()
+    assert finding.times == 2
 
 
 def test_a_crash_is_reported_however_long_the_node_was_off() -> None:

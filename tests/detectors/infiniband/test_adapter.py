@@ -94,10 +94,21 @@ def test_a_reboot_ends_what_a_driver_said_of_its_adapters() -> None:
 
 
 @pytest.mark.slow
-def test_what_comes_back_within_the_rest_and_stays_is_told_after_it() -> None:
-    """An adapter of which the driver spoke once more, soon after two quiet hours."""
+def test_an_adapter_that_fails_again_is_reported_at_once() -> None:
+    """The driver reports it soon after two quiet hours ended the first."""
     feed = PortFeed(IbAdapter(), RAILS, period_s=60)
     feed.event(ONE, "hca_health", reason="health", text="health compromised")
     assert [f.phase for f in feed.run(127 * 60)] == ["cleared"]
-    assert feed.event(ONE, "hca_health", reason="health", text="health compromised") == []
-    assert open_findings(feed.run(3600)) == [("ib_port", ONE.id, "ib/adapter_health", "page")]
+    again = feed.event(ONE, "hca_health", reason="health", text="health compromised")
+    assert open_findings(again) == [("ib_port", ONE.id, "ib/adapter_health", "page")]
+    assert feed.run(3600) == []
+
+
+def test_an_adapter_that_fails_again_while_it_is_reported_is_counted() -> None:
+    """Its port works in between, and two lines within seconds are one failure."""
+    feed = PortFeed(IbAdapter(), RAILS, period_s=60)
+    for wait_s in (60, 1800):
+        feed.event(ONE, "hca_health", reason="health", text="health compromised")
+        feed.run(wait_s)
+    (finding,) = feed.event(ONE, "hca_health", reason="health", text="health compromised")
+    assert (finding.phase, finding.times) == ("ongoing", 2)

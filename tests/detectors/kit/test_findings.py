@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from detectors.kit.findings import FindingTracker, Verdict
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Severity
-from pipeline.frame import Device
+from pipeline.frame import Device, frame_of
 
 GPU = Device("n1", "gpu", "GPU-1")
 
@@ -66,3 +68,47 @@ def test_faults_that_wait_for_the_end_of_their_rest_have_ids_of_their_own() -> N
     told = list(tracker.due(Instant(9000 * SECOND_NS, 8010 * SECOND_NS)))
     assert [finding.fault for finding in told] == ["xid/application", "xid/gpu"]
     assert len({finding.id for finding in told}) == 2
+
+
+def test_what_happens_again_while_it_is_open_is_counted_and_reported() -> None:
+    """An operator who knows of the first must hear of the second."""
+    tracker = FindingTracker("host")
+    (first,) = tracker.holds(GPU, verdict("ticket"), Instant(1000 * SECOND_NS, 10 * SECOND_NS))
+    at = Instant(9000 * SECOND_NS, 8010 * SECOND_NS)
+    (second,) = tracker.holds(GPU, verdict("ticket"), at, again_ns=8900 * SECOND_NS)
+    assert (second.id, second.phase, second.times) == (first.id, "ongoing", 2)
+    assert (first.again_ns, second.again_ns) == (0, 8900 * SECOND_NS)
+    (worse,) = tracker.holds(GPU, verdict("page"), at)
+    assert (worse.times, worse.again_ns) == (2, 8900 * SECOND_NS)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reported"),
+    [
+        ("nvlink/link_down", True),
+        ("straggler", False),
+        ("ib_ber", False),
+        ("thermal/hw_slowdown", False),
+    ],
+)
+def test_a_page_that_comes_back_is_reported_at_once_where_it_is_certain(
+    fault: str, reported: bool
+) -> None:
+    """A device states it; what is inferred may flicker, and rests for an hour."""
+    tracker, page = FindingTracker("d"), replace(verdict("page"), fault=fault)
+    list(tracker.holds(GPU, page, Instant(1000 * SECOND_NS, 10 * SECOND_NS)))
+    list(tracker.ends(GPU, fault, Instant(1100 * SECOND_NS, 110 * SECOND_NS)))
+    back = list(tracker.holds(GPU, page, Instant(1400 * SECOND_NS, 410 * SECOND_NS)))
+    assert [finding.phase for finding in back] == ["onset"] * reported
+
+
+def test_what_is_remembered_of_a_device_that_left_is_not_reported_again() -> None:
+    """Another GPU is in its slot: a detector that still keeps its last values must not page."""
+    tracker, bus = FindingTracker("d"), {"pci_bus_id": "0000:18:00.0"}
+    old, new = Device("n1", "gpu", "GPU-1", bus), Device("n1", "gpu", "GPU-2", bus)
+    page = replace(verdict("page"), fault="ecc/remap_failed")
+    list(tracker.holds(old, page, Instant(1000 * SECOND_NS, 10 * SECOND_NS)))
+    at = Instant(1100 * SECOND_NS, 110 * SECOND_NS)
+    (ended,) = tracker.swapped(frame_of("gpu", [(new, {"state": 0})], at.time_ns, at.mono_ns), at)
+    assert ended.phase == "cleared"
+    assert list(tracker.holds(old, page, at)) == []

@@ -789,6 +789,17 @@ def test_a_page_that_comes_back_is_told_at_once_however_short_it_was_gone(log: L
     assert [(f.phase, f.severity) for f in log.xid(95)] == [("onset", "page")]
 
 
+def test_a_code_that_comes_again_while_its_finding_is_open_is_counted(log: Log) -> None:
+    """Its lines within ten minutes are one event; what to do may differ the second time."""
+    (first,) = log.xid(95)
+    log.quiet(HOUR / 12)
+    assert all(one.times == 1 for one in log.xid(95))
+    log.quiet(HOUR)
+    (second,) = log.xid(95)
+    assert (second.id, second.phase, second.times) == (first.id, "ongoing", 2)
+    assert second.again_ns == second.time_ns
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [30, 100, 170, 200])
 def test_a_reset_is_credited_however_soon_it_comes(log: Log, after: int) -> None:

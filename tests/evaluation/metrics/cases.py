@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from evaluation.metrics.alerts import Alert, AlertStatement
@@ -65,6 +65,7 @@ def statement(
     severity: Severity = "page",
     strength: float = inf,
     also: Sequence[str] = (),
+    times: Mapping[str, int] | None = None,
 ) -> AlertStatement:
     """One statement, at this many seconds after the onset."""
     return AlertStatement(
@@ -74,6 +75,7 @@ def statement(
         ranked or (FAULTY,),
         fault,
         frozenset(also),
+        tuple((times or {}).items()),
     )
 
 

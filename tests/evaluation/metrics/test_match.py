@@ -325,6 +325,15 @@ def test_an_open_alert_that_names_more_faults_since_is_news() -> None:
     assert case_of(earlier).detected_s == 20
 
 
+@pytest.mark.parametrize(("fault", "found"), [("thermal", 20), ("xid/gpu", None)])
+def test_an_open_alert_that_reports_the_next_time_is_news(fault: str, found: int | None) -> None:
+    """The second crash of a node whose first one is an open ticket; not what else happened."""
+    earlier = alert(-3600)
+    again = statement(20, FAULTY, also=["thermal", "xid/gpu"], times={fault: 2})
+    earlier.add(again)
+    assert case_of(earlier).detected_s == found
+
+
 def test_signs_before_the_evidence_are_neither_false_nor_the_fault() -> None:
     """Single errors for an hour before the threshold: reporting them is right and does not find the
     fault; what is reported at the threshold does.

@@ -53,6 +53,15 @@ def test_an_acknowledged_incident_has_a_series_beside_it() -> None:
     assert samples(page(TOLD), "tocsin_incident_acknowledged") == {}
 
 
+def test_an_incident_that_happened_again_shows_how_often() -> None:
+    """A rule alerts on it, as the series of the incident does not change."""
+    again = page(replace(TOLD, times=3, again_ns=START_NS + 60 * 10**9))
+    ((labels, times),) = samples(again, "tocsin_incident_occurrences").items()
+    assert labels in samples(again, "tocsin_incident_active")
+    assert times == 3
+    assert samples(page(TOLD), "tocsin_incident_occurrences") == {}
+
+
 def test_incidents_are_capped_and_the_gravest_are_shown() -> None:
     """Five hundred series at most; a page is among them though it came last, and
     the overflow is a number.
