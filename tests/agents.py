@@ -24,7 +24,8 @@ LISTENING = re.compile(r"listening on https?://([^/\s\"]+)")
 
 
 class AgentProcess:
-    """``tocsin agent`` with its log in a file; an empty address leaves the choice to ``arguments``.
+    """``tocsin agent``, or another command that serves, with its log in a file; an empty address
+    leaves the choice to ``arguments``.
 
     Use as a context: it is ended whatever happens.
     """
@@ -36,6 +37,7 @@ class AgentProcess:
         environ: Mapping[str, str] | None = None,
         address: str = "127.0.0.1:0",
         log_path: Path | None = None,
+        command: str = "agent",
     ) -> None:
         self.storage = storage
         self.log_path = log_path or storage.with_name(f"{storage.name}-{next(_LIVES)}.log")
@@ -44,7 +46,7 @@ class AgentProcess:
             sys.executable,
             "-c",
             PROGRAM,
-            "agent",
+            command,
             "--storage.path",
             str(storage),
             *listen,

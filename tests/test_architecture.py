@@ -45,7 +45,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "rich": ("collector/cli/terminal.py", "collector/cli/progress.py"),
     "shtab": ("collector/cli/completion.py",),
     "obstore": ("pipeline/store/remote/objects.py",),
-    "nats": ("collector/bus/",),
+    "nats": ("collector/bus/", "gateway/"),
     "nacl": ("collector/bus/credentials.py",),
     "river": ("evaluation/baselines/",),
     "sklearn": ("evaluation/baselines/",),

@@ -21,6 +21,7 @@ DONE, FAILED, INTERRUPTED = 0, 1, 130
 # Where each command is. Only the one that is asked for is imported.
 COMMANDS: Mapping[str, str] = {
     "agent": "collector.cli.agent",
+    "gateway": "gateway.command",
     "ack": "collector.cli.ack",
     "maintenance": "collector.cli.maintenance",
     "check": "collector.cli.check",

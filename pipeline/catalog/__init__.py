@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from pipeline.catalog import agent, device_job, events, gpu, ib_port, nccl, node, nvlink
+from pipeline.catalog import agent, device_job, events, fleet, gpu, ib_port, nccl, node, nvlink
 from pipeline.catalog.fields import (
     PROFILES,
     Dcgm,
@@ -50,7 +50,7 @@ FACTS: tuple[Fact, ...] = (
     *device_job.FACTS,
 )
 EVENTS: dict[str, EventKind] = {e.name: e for e in events.EVENTS}
-METRICS: tuple[Metric, ...] = agent.METRICS
+METRICS: tuple[Metric, ...] = (*agent.METRICS, *fleet.METRICS)
 
 
 @cache

@@ -1,0 +1,114 @@
+"""What arrives from hosts, in order and once: a pure account of each host's batches.
+
+A host's agent numbers its batches per start (pipeline/bus/batch.py). The broker keeps the order of
+one sender, so what is out of order is a second sender under the same name, or a replay.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from pipeline.bus.batch import Batch
+from pipeline.clock import SECOND_NS
+from pipeline.finding import Incident
+from pipeline.observation import Observation
+
+# A host's clock is taken as right within this: batches wait that long at most, and a clock that NTP
+# disciplines is within milliseconds.
+RIGHT_NS = 2 * SECOND_NS
+OFFSET_WINDOW_NS = 60 * SECOND_NS
+# Two starts of an agent that send in turn for so long are two agents, not one that was restarted.
+TURNS = 3
+
+
+@dataclass(slots=True)
+class Host:
+    """What is known of one host. Times are the gateway's unix time in ns unless they are said to
+    be the host's.
+    """
+
+    name: str
+    start: str = ""
+    number: int = -1  # of the last batch of this start
+    seq: int = -1  # of the last observation
+    arrived_ns: int = 0
+    through_ns: int = 0  # host's time, corrected: nothing older will come
+    missed: int = 0  # batches that never came
+    repeated: int = 0  # batches that came again
+    open: tuple[Incident, ...] = ()
+    offset_ns: int = 0  # to add to the host's times; 0 while its clock is right
+    _differences: deque[tuple[int, int]] = field(default_factory=deque)
+    _starts: deque[str] = field(default_factory=lambda: deque(maxlen=2 * TURNS))
+
+    @property
+    def doubled(self) -> bool:
+        """Whether two agents speak under this name."""
+        turns = [*self._starts]
+        return (
+            len(turns) == 2 * TURNS
+            and len(set(turns)) == 2
+            and all(a != b for a, b in pairwise(turns))
+        )
+
+    def take(self, batch: Batch, arrived_ns: int) -> Sequence[Observation]:
+        """Observations of a batch that are new, in order."""
+        if batch.start == self.start and batch.number <= self.number:
+            self.repeated += 1
+            return ()
+        if batch.start != self.start:
+            self._starts.append(batch.start)
+            self.start, self.seq = batch.start, -1
+        elif batch.number > self.number + 1:
+            self.missed += batch.number - self.number - 1
+        self.number, self.arrived_ns, self.open = batch.number, arrived_ns, batch.open
+        self._measure(batch.sent_ns, arrived_ns)
+        self.through_ns = batch.sent_ns + self.offset_ns
+        found = [j.observation for j in batch.judged if j.observation.seq > self.seq]
+        if found:
+            self.seq = found[-1].seq
+        return found
+
+    def _measure(self, sent_ns: int, arrived_ns: int) -> None:
+        """The least difference of a minute bounds the clock's error: the rest was on its way."""
+        difference = arrived_ns - sent_ns
+        kept = self._differences
+        if kept and abs(difference - kept[-1][1]) > OFFSET_WINDOW_NS:  # one of the clocks stepped
+            kept.clear()
+        kept.append((arrived_ns, difference))
+        while kept[0][0] < arrived_ns - OFFSET_WINDOW_NS:
+            kept.popleft()
+        least = min(difference for _, difference in kept)
+        self.offset_ns = least if abs(least) > RIGHT_NS else 0
+
+
+class Arrivals:
+    """All hosts of a cluster."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, Host] = {}
+
+    @property
+    def hosts(self) -> Mapping[str, Host]:
+        """By name."""
+        return self._hosts
+
+    def take(self, host: str, batch: Batch, arrived_ns: int) -> Sequence[Observation]:
+        """New observations of a batch, in order. ``host`` is who the subject says it is: ValueError
+        where the batch says another.
+        """
+        if batch.host != host:
+            raise ValueError(f"a batch of {batch.host!r:.80} on the subject of {host!r:.80}")
+        known = self._hosts.get(host)
+        if known is None:
+            known = self._hosts[host] = Host(host)
+        return known.take(batch, arrived_ns)
+
+    def forget(self, before_ns: int) -> list[str]:
+        """Drop hosts that have not sent since; their names."""
+        gone = [name for name, host in self._hosts.items() if host.arrived_ns < before_ns]
+        for name in gone:
+            del self._hosts[name]
+        return gone

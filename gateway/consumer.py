@@ -1,0 +1,116 @@
+"""Messages of all hosts of a cluster, in the order in which the broker stored them.
+
+Each gateway reads everything, so no position is kept at the broker: an ordered consumer, which the
+client makes again where a message is missing. A stream that was emptied or made again begins at 1:
+what was not seen is said in numbers, never passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from nats import errors
+from nats.js import errors as js_errors
+from nats.js.api import ConsumerConfig, DeliverPolicy
+
+from pipeline.bus import subjects
+from pipeline.clock import SECOND_NS
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+STREAM = "tocsin"
+# Without a message for so long the stream is looked at: it may be another one, or gone.
+QUIET_S = 2.0
+RETRY_S = 1.0
+PENDING_MESSAGES, PENDING_BYTES = 100_000, 512 << 20  # waiting in this process
+CALLS = (errors.Error, js_errors.Error, OSError, asyncio.TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """``host`` is the subject's token; ``stored_ns`` the broker's unix time, ``sequence`` its
+    number in the stream. ``missed`` messages before it were thrown away unseen.
+    """
+
+    host: str
+    payload: bytes
+    stored_ns: int
+    sequence: int
+    missed: int = 0
+
+
+class Consumer:
+    """Reads from ``since_ns`` (unix), then on; ``trouble`` says in one line why it does not."""
+
+    def __init__(self, client: Client, cluster: str, since_ns: int) -> None:
+        self._client, self._subject = client, subjects.frames(cluster, "*").replace("_2a", "*")
+        self._since_ns = since_ns
+        self._next = 0  # sequence that comes next; 0 where nothing came yet
+        self._created: datetime | None = None
+        self.trouble = ""
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """For ever: the broker may go and come back."""
+        while True:
+            try:
+                async for message in self._reading():
+                    self.trouble = ""
+                    yield message
+            except CALLS as error:
+                self.trouble = " ".join(str(error).split()) or type(error).__name__
+            await asyncio.sleep(RETRY_S)
+
+    async def _reading(self) -> AsyncIterator[Message]:
+        """Until the stream is another one; raises where the broker does not answer."""
+        stream = self._client.jetstream()
+        info = await stream.stream_info(STREAM)
+        if self._created not in (None, info.created):
+            self._next = 0  # made again: its numbers begin at 1
+        self._created = info.created
+        missed = max(0, info.state.first_seq - self._next) if self._next else 0
+        subscription = await stream.subscribe(
+            self._subject,
+            stream=STREAM,
+            ordered_consumer=True,
+            config=self._from(),
+            pending_msgs_limit=PENDING_MESSAGES,
+            pending_bytes_limit=PENDING_BYTES,
+        )
+        try:
+            while True:
+                try:
+                    message = _read(await subscription.next_msg(QUIET_S), missed)
+                except errors.TimeoutError:
+                    if (await stream.stream_info(STREAM)).created != self._created:
+                        return
+                    await subscription.consumer_info()  # raises where the broker has lost it
+                    continue
+                missed = 0
+                self._next = message.sequence + 1
+                yield message
+        finally:
+            await subscription.unsubscribe()
+
+    def _from(self) -> ConsumerConfig:
+        if self._next:
+            return ConsumerConfig(
+                deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=self._next
+            )
+        since = datetime.fromtimestamp(self._since_ns / SECOND_NS, UTC)
+        return ConsumerConfig(
+            deliver_policy=DeliverPolicy.BY_START_TIME,
+            opt_start_time=since,
+        )
+
+
+def _read(message: Msg, missed: int) -> Message:
+    about = message.metadata
+    stored_ns = round(about.timestamp.timestamp() * 1e6) * 1000
+    host = message.subject.rpartition(".")[2]
+    return Message(host, message.data, stored_ns, about.sequence.stream, missed)

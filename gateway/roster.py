@@ -1,0 +1,116 @@
+"""The roster: rows of joined frames that stay where they are while hosts are late or gone.
+
+Detectors compare the identity of a frame's devices, and find each device's memory by it. So a host
+that sent nothing keeps its rows, with nothing observed in them, until it is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+
+from pipeline.frame import Device, Frame, blank, schema_of
+from pipeline.observation import Observation
+
+FLEET = "fleet"  # host and boot of joined observations
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Devices of one kind that one source reads, host by host."""
+
+    parts: dict[str, tuple[Device, ...]] = field(default_factory=dict)
+    devices: tuple[Device, ...] = ()
+    at: dict[str, slice] = field(default_factory=dict)
+
+    def place(self, frames: Mapping[str, Frame]) -> None:
+        """Make room for what is new or has changed."""
+        fresh = {h: f.devices for h, f in frames.items() if self.parts.get(h) is not f.devices}
+        changed = {h: d for h, d in fresh.items() if not _same(self.parts.get(h), d)}
+        if changed:
+            self.parts |= changed
+            self._lay_out()
+
+    def forget(self, hosts: Sequence[str]) -> None:
+        """Drop the rows of these hosts."""
+        if any(self.parts.pop(host, None) is not None for host in hosts):
+            self._lay_out()
+
+    def _lay_out(self) -> None:
+        self.devices = tuple(chain.from_iterable(self.parts.values()))
+        self.at, begin = {}, 0
+        for host, devices in self.parts.items():
+            self.at[host] = slice(begin, begin + len(devices))
+            begin += len(devices)
+
+
+def _same(known: tuple[Device, ...] | None, devices: tuple[Device, ...]) -> bool:
+    return known == devices and all(
+        a.attributes == b.attributes for a, b in zip(known or (), devices, strict=True)
+    )
+
+
+class Roster:
+    """Joins observations of one source, at most one per host."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], _Rows] = {}
+        self._seq = 0
+        self._mono_ns = 0
+
+    def join(self, observations: Sequence[Observation]) -> Observation:
+        """One observation of all, at the latest of their times.
+
+        Durations are those of corrected unix time: hosts have no monotonic clock in common, and it
+        never goes back here.
+        """
+        time_ns = max(o.time_ns for o in observations)
+        self._mono_ns = max(self._mono_ns + 1, time_ns)
+        self._seq += 1
+        source = observations[0].source
+        by_kind: dict[str, dict[str, Frame]] = {}
+        for observation in observations:
+            for frame in observation.frames:
+                by_kind.setdefault(frame.kind, {})[observation.host] = frame
+        return Observation(
+            source,
+            FLEET,
+            FLEET,
+            self._seq,
+            time_ns,
+            self._mono_ns,
+            max(o.duration_ns for o in observations),
+            frames=tuple(
+                self._frame(source, kind, frames, time_ns) for kind, frames in by_kind.items()
+            ),
+            events=tuple(chain.from_iterable(o.events for o in observations)),
+            unread=tuple(chain.from_iterable(o.unread for o in observations)),
+        )
+
+    def forget(self, hosts: Sequence[str]) -> None:
+        """Hosts that are gone."""
+        for rows in self._rows.values():
+            rows.forget(hosts)
+
+    def _frame(self, source: str, kind: str, frames: Mapping[str, Frame], time_ns: int) -> Frame:
+        rows = self._rows.setdefault((source, kind), _Rows())
+        rows.place(frames)
+        gauges, counters, observed = blank(kind, rows.devices)
+        sampled = np.zeros(len(rows.devices), np.int64)
+        for host, frame in frames.items():
+            at = rows.at[host]
+            gauges[:, at], counters[:, at] = frame.gauges, frame.counters
+            observed[:, at], sampled[at] = frame.observed, frame.sampled_ns
+        return Frame(
+            schema_of(kind),
+            time_ns,
+            self._mono_ns,
+            rows.devices,
+            gauges,
+            counters,
+            observed,
+            sampled,
+        )

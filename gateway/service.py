@@ -1,0 +1,219 @@
+"""The gateway's process: reads the bus, judges, serves; speaks while it holds the lease."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+
+from nats import errors
+from nats.aio.client import Client
+
+from collector.agent.environment import host_name
+from collector.agent.findings_log import FindingsLog
+from collector.agent.judge import judge_of
+from collector.agent.notify import Notifier
+from collector.bus.connection import BusError, connect, words
+from collector.bus.credentials import CredentialsError
+from collector.config.raw_setting import ConfigError
+from collector.config.settings import Config
+from collector.config.web.security import WebFile
+from collector.version import VERSION
+from collector.web import AgentPages, ListenError, Web
+from collector.web.status import Node
+from gateway.consumer import Consumer, Message
+from gateway.fleet import Fleet
+from gateway.lease import Lease
+from pipeline.catalog import fleet as series
+from pipeline.clock import SECOND_NS, SystemClock, instant
+from pipeline.exposition import Exposition
+from pipeline.guard import Guard, Health
+from pipeline.judged import JudgedObservation
+from pipeline.observation import Observation
+from pipeline.selfmetrics import SelfMetrics
+
+log = logging.getLogger("tocsin.gateway")
+
+STEP_S = 0.2  # between two looks whether a second has closed
+CATCH_UP_NS = 3600 * SECOND_NS  # what the stream of docs/bus.md keeps
+# While older seconds are judged nothing is reported: it is history, and may be over.
+PRESENT_NS = 15 * SECOND_NS
+# An hour of 2,000 hosts is judged in less; a gateway that takes longer hangs.
+STUCK_NS = 1800 * SECOND_NS
+CANNOT_START = (ConfigError, ListenError)
+
+
+def main(config: Config) -> int:
+    """Run until a signal ends it; the exit code: 0 stopped by a signal, 1 could not start."""
+    try:
+        return asyncio.run(_run(config))
+    except CANNOT_START as error:
+        log.error("cannot start: %s", error)
+        return 1
+
+
+async def _run(config: Config) -> int:
+    return await Gateway(config, f"{host_name(os.environ)}-{os.getpid()}").run()
+
+
+class Gateway:
+    """One of the gateways of a cluster."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        if not config.bus.servers:
+            raise ConfigError("bus.servers: the gateway reads the bus, and none is set")
+        self._config, self._name = config, name
+        self._clock = SystemClock()
+        self._metrics = SelfMetrics()
+        self._judge = judge_of(config, self._metrics, self._clock)
+        self._fleet = Fleet(self._judge, self._metrics, round(float(config.bus.period) * SECOND_NS))
+        self._lease = Lease(name)
+        self._log = FindingsLog()
+        self._health, self._refusals = Health("bus"), Health("reading a batch")
+        self._stop = asyncio.Event()
+        self._messages: deque[Message] = deque()
+        self._stored_ns = 0  # the bus's time of the last message
+        self._spoke = False
+        self._looked_ns = self._clock.monotonic_ns()
+        self._exposition = Exposition(self._metrics, clock=self._clock)
+        pages = AgentPages(
+            self._exposition,
+            self._metrics,
+            self._clock,
+            Node(name, VERSION),
+            unready=lambda: "" if self._present else "the last hour is being read",
+            current=self._judge.current,
+            past=lambda: self._judge.past,
+        )
+        web = config.web
+        self._web = Web(
+            pages,
+            Guard(self._metrics, self._clock),
+            web.listen_address,
+            metrics_path=web.telemetry_path,
+            max_scrapes=web.max_concurrent_scrapes,
+            health_listen=web.health_listen_address,
+            file=WebFile(Path(web.config_file)) if web.config_file else None,
+            metrics=self._metrics,
+        )
+
+    @property
+    def _present(self) -> bool:
+        """Whether what is judged is of now."""
+        judged_s = self._metrics.value(series.TICK) or 0.0
+        return judged_s * SECOND_NS > self._clock.time_ns() - PRESENT_NS
+
+    async def run(self) -> int:
+        """Serve and judge until a signal."""
+        notifier = Notifier(os.environ)
+        addresses = await self._web.start()
+        for address in addresses:
+            log.info("listening on %s://%s", self._web.security.scheme, address)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            loop.add_signal_handler(number, self._stop.set)
+        notifier.ready(f"Serving {', '.join(addresses)}")
+        working = asyncio.create_task(self._work())
+        stopping = asyncio.create_task(self._stop.wait())
+        while not stopping.done() and not working.done():
+            await asyncio.wait({working, stopping}, timeout=1, return_when="FIRST_COMPLETED")
+            now_ns = self._clock.monotonic_ns()
+            notifier.beat(now_ns, alive=now_ns - self._looked_ns < STUCK_NS)
+        working.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await working
+        notifier.stopping()
+        await self._web.stop()
+        return 0
+
+    async def _work(self) -> None:
+        client = await self._connected()
+        stream = client.jetstream()
+        consumer = Consumer(client, self._config.bus.cluster, self._clock.time_ns() - CATCH_UP_NS)
+        tasks = [
+            asyncio.create_task(self._lease.keep(stream)),
+            asyncio.create_task(self._read(consumer)),
+        ]
+        try:
+            while True:
+                await asyncio.sleep(STEP_S)
+                for task in tasks:
+                    if task.done():
+                        task.result()
+                await self._look(consumer)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._lease.give_up(stream)
+            await client.close()
+
+    async def _connected(self) -> Client:
+        while True:
+            self._looked_ns = self._clock.monotonic_ns()
+            try:
+                return await connect(self._config.bus, self._name, self._notice)
+            except (BusError, CredentialsError, OSError, errors.Error) as error:
+                await self._notice(error)
+                await asyncio.sleep(5)
+
+    async def _notice(self, error: BaseException) -> None:
+        self._metrics.set(series.CONNECTED, 0)
+        self._health.failed(words(error), self._clock.monotonic_ns())
+
+    async def _read(self, consumer: Consumer) -> None:
+        async for message in consumer.messages():
+            self._messages.append(message)
+
+    async def _look(self, consumer: Consumer) -> None:
+        """Judge what has closed, and report what is open."""
+        if consumer.trouble:
+            self._metrics.set(series.CONNECTED, 0)
+            self._health.failed(consumer.trouble, self._clock.monotonic_ns())
+        else:
+            self._metrics.set(series.CONNECTED, 1)
+            self._health.succeeded()
+        judged = await asyncio.to_thread(self._judged)
+        self._looked_ns = self._clock.monotonic_ns()
+        speaks = self._lease.held and self._present
+        if speaks and not self._spoke:  # what the one before it may have logged last
+            self._log.write(self._taken_over(), (), self._judge.open())
+        for observation, findings, incidents in judged:
+            self._exposition.write(replace(observation, frames=()), findings, incidents)
+            if speaks:
+                self._log.write(observation, findings, incidents)
+        self._spoke = speaks
+        self._metrics.set(series.SPEAKS, float(speaks))
+        self._metrics.replace(series.INCIDENT, self._open() if speaks else {})
+
+    def _taken_over(self) -> Observation:
+        return Observation("gateway", self._name, "", 0, *instant(self._clock), 0)
+
+    def _judged(self) -> list[JudgedObservation]:
+        """In a thread: what came since the last look, and what it closes."""
+        while self._messages:
+            message = self._messages.popleft()
+            if message.missed:
+                self._metrics.add(series.MISSED, amount=message.missed)
+                log.warning("%d messages were dropped before they were read", message.missed)
+            refused = self._fleet.take(message.host, message.payload, message.stored_ns)
+            if refused:
+                self._refusals.failed(refused, self._clock.monotonic_ns())
+            self._stored_ns = message.stored_ns
+        # While the past is read, its own time closes the seconds.
+        now_ns = self._clock.time_ns()
+        if self._stored_ns < now_ns - PRESENT_NS:
+            now_ns = self._stored_ns
+        return [*self._fleet.judged(now_ns)]
+
+    def _open(self) -> dict[tuple[str, ...], float]:
+        """Open incidents by the labels of their series."""
+        return {
+            (i.root.host, i.root.kind, i.root.id, i.fault, i.severity, i.action): 1.0
+            for i in self._judge.open()
+            if i.severity != "record"
+        }

@@ -1,0 +1,47 @@
+"""The gateway's own series: hosts, ticks, and what it found about the whole cluster."""
+
+from __future__ import annotations
+
+from pipeline.catalog.fields import Metric
+
+HOSTS = Metric(
+    "tocsin_fleet_hosts",
+    "gauge",
+    "Hosts by state: known, late (in the last second judged) or doubled (two agents, one name).",
+    ("state",),
+)
+TICK = Metric(
+    "tocsin_fleet_tick_timestamp_seconds",
+    "gauge",
+    "Unix time of the last second that was judged.",
+)
+SPEAKS = Metric(
+    "tocsin_fleet_leader", "gauge", "1 while this gateway holds the lease; the other judges, too."
+)
+CONNECTED = Metric(
+    "tocsin_fleet_bus_connected", "gauge", "1 while batches are read; the log says why not."
+)
+BATCHES = Metric("tocsin_fleet_batches_total", "counter", "Batches read from the bus.")
+BATCH_BYTES = Metric("tocsin_fleet_batch_bytes_total", "counter", "Bytes of these batches.")
+REFUSED = Metric(
+    "tocsin_fleet_batches_refused_total", "counter", "Batches that are damaged or of another host."
+)
+MISSED = Metric(
+    "tocsin_fleet_batches_missed_total",
+    "counter",
+    "Batches that never came: dropped by an agent, or by the bus before they were read.",
+)
+TOO_LATE = Metric(
+    "tocsin_fleet_observations_late_total",
+    "counter",
+    "Observations that came after their second was judged.",
+)
+INCIDENT = Metric(
+    "tocsin_fleet_incident_active",
+    "gauge",
+    "1 for each open incident of the cluster, of the gateway that holds the lease.",
+    ("host", "root_kind", "root_device", "class", "severity", "action"),
+)
+METRICS = (
+    HOSTS, TICK, SPEAKS, CONNECTED, BATCHES, BATCH_BYTES, REFUSED, MISSED, TOO_LATE, INCIDENT,
+)  # fmt: skip

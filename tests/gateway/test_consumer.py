@@ -1,0 +1,141 @@
+"""The consumer against a real NATS server: every message in order, whatever the broker does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from gateway.consumer import Consumer, Message
+from tests.nats import Nats
+from tests.wait import PATIENCE_S
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Nats]:
+    """A server with the stream of docs/bus.md."""
+    with Nats(tmp_path / "nats") as running:
+        running.stream()
+        yield running
+
+
+def send(server: Nats, *payloads: bytes, host: str = "n1") -> None:
+    """Store messages of a host."""
+
+    async def sent(client: Client) -> None:
+        for payload in payloads:
+            await client.jetstream().publish(f"tocsin.v1.c1.frames.{host}", payload)
+
+    server.ask(sent)
+
+
+class Reader:
+    """Reads in a task, while the test does things to the broker."""
+
+    def __init__(self, server: Nats, since_ns: int = 0) -> None:
+        self._server, self._since_ns = server, since_ns
+        self.read: list[Message] = []
+
+    async def __aenter__(self) -> Reader:
+        self._client = await nats.connect(
+            self._server.url, max_reconnect_attempts=-1, reconnect_time_wait=1
+        )
+        self.consumer = Consumer(self._client, "c1", self._since_ns)
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await self._client.close()
+
+    async def _run(self) -> None:
+        async for message in self.consumer.messages():
+            self.read.append(message)
+
+    async def until(self, *payloads: bytes) -> None:
+        """Wait until these were read, and nothing else."""
+        async with asyncio.timeout(PATIENCE_S):
+            while [m.payload for m in self.read] != [*payloads]:  # noqa: ASYNC110 - a real broker
+                await asyncio.sleep(0.01)
+
+
+def test_what_is_stored_before_and_after_is_read_in_order(server: Nats) -> None:
+    """With the host, the broker's time and number; of this cluster only."""
+    send(server, b"1", b"2")
+
+    async def story() -> None:
+        async with Reader(server) as reader:
+            await reader.until(b"1", b"2")
+            await asyncio.to_thread(send, server, b"3", host="n2")
+            await reader.until(b"1", b"2", b"3")
+            assert [(m.host, m.sequence, m.missed) for m in reader.read] == [
+                ("n1", 1, 0),
+                ("n1", 2, 0),
+                ("n2", 3, 0),
+            ]
+            times = [m.stored_ns for m in reader.read]
+            assert times == sorted(times)
+        async with Reader(server, since_ns=times[1] + 1000) as late:
+            await late.until(b"3")
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_was_killed_is_read_on(server: Nats) -> None:
+    """From the next message, none twice."""
+    send(server, b"1")
+
+    async def story() -> None:
+        async with Reader(server) as reader:
+            await reader.until(b"1")
+            server.stop()
+            await asyncio.to_thread(server.start)
+            await asyncio.to_thread(send, server, b"2")
+            await reader.until(b"1", b"2")
+
+    asyncio.run(story())
+
+
+def test_a_stream_that_was_made_again_is_read_from_its_beginning(server: Nats) -> None:
+    """Its numbers begin at 1, and nothing of it is taken for old."""
+    send(server, b"1", b"2")
+
+    async def again(client: Client) -> None:
+        await client.jetstream().delete_stream("tocsin")
+
+    async def story() -> None:
+        async with Reader(server) as reader:
+            await reader.until(b"1", b"2")
+            await asyncio.to_thread(server.ask, again)
+            await asyncio.to_thread(server.stream)
+            await asyncio.to_thread(send, server, b"3")
+            await reader.until(b"1", b"2", b"3")
+
+    asyncio.run(story())
+
+
+def test_what_was_thrown_away_unseen_is_counted(server: Nats) -> None:
+    """A gateway that was away for longer than the stream keeps messages."""
+    send(server, b"1")
+
+    async def purged(client: Client) -> None:
+        await client.jetstream().purge_stream("tocsin")
+
+    async def story() -> None:
+        async with Reader(server) as reader:
+            await reader.until(b"1")
+            reader._task.cancel()
+            await asyncio.to_thread(send, server, b"2", b"3")
+            await asyncio.to_thread(server.ask, purged)
+            await asyncio.to_thread(send, server, b"4")
+            reader._task = asyncio.create_task(reader._run())
+            await reader.until(b"1", b"4")
+            assert reader.read[-1].missed == 2
+
+    asyncio.run(story())

@@ -1,0 +1,134 @@
+"""The lease against a real NATS server: one holder, and another soon after it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import nats
+import pytest
+
+from gateway.lease import TTL_S, Lease, now_s
+from tests.nats import Nats
+from tests.wait import PATIENCE_S
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Nats]:
+    """A server with nothing in it."""
+    with Nats(tmp_path / "nats") as running:
+        yield running
+
+
+class Contender:
+    """A gateway that wants to speak, with a connection of its own."""
+
+    def __init__(self, server: Nats, name: str) -> None:
+        self.lease = Lease(name)
+        self._server = server
+
+    async def __aenter__(self) -> Contender:
+        self.client = await nats.connect(self._server.url, max_reconnect_attempts=-1)
+        self.task = asyncio.create_task(self.lease.keep(self.client.jetstream()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.task.cancel()
+        await self.client.close()
+
+
+async def until(condition: Callable[[], bool]) -> float:
+    """Seconds until it is so."""
+    began_s = now_s()
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - nothing tells when a lease begins or ends
+            await asyncio.sleep(0.01)
+    return now_s() - began_s
+
+
+def two(server: Nats, story: Callable[[Contender, Contender], Awaitable[None]]) -> None:
+    """Run a story of two contenders, of which the first holds the lease."""
+
+    async def told() -> None:
+        async with AsyncExitStack() as stack:
+            first = await stack.enter_async_context(Contender(server, "a"))
+            await until(lambda: first.lease.held)
+            second = await stack.enter_async_context(Contender(server, "b"))
+            await story(first, second)
+
+    asyncio.run(told())
+
+
+def test_one_holds_it_for_longer_than_an_entry_lives(server: Nats) -> None:
+    """The other never does while the first renews."""
+
+    async def story(first: Contender, second: Contender) -> None:
+        end_s = now_s() + 2 * TTL_S
+        while now_s() < end_s:
+            assert not second.lease.held
+            await asyncio.sleep(0.05)
+        assert first.lease.held
+
+    two(server, story)
+
+
+def test_a_holder_that_dies_is_followed_and_never_overlaps(server: Nats) -> None:
+    """Its lease ends before the other's begins, though it gets no notice."""
+
+    async def story(first: Contender, second: Contender) -> None:
+        first.task.cancel()
+        await until(lambda: not first.lease.held)
+        assert not second.lease.held
+        await until(lambda: second.lease.held)
+        assert second.lease.revision > first.lease.revision
+
+    two(server, story)
+
+
+def test_a_holder_that_ends_frees_it_at_once(server: Nats) -> None:
+    """Before its entry would vanish."""
+
+    async def story(first: Contender, second: Contender) -> None:
+        first.task.cancel()
+        last = first.lease.revision
+        await first.lease.give_up(first.client.jetstream())
+        assert not first.lease.held
+        await until(lambda: second.lease.held)
+        assert second.lease.revision == last + 2  # deleted, and made again
+
+    two(server, story)
+
+
+def test_a_process_that_was_stopped_knows_at_once(server: Nats) -> None:
+    """Also before its next renewal."""
+    clock = [100.0]
+    lease = Lease("a", lambda: clock[0])
+
+    async def story() -> None:
+        client = await nats.connect(server.url)
+        task = asyncio.create_task(lease.keep(client.jetstream()))
+        await until(lambda: lease.held)
+        clock[0] += TTL_S
+        assert not lease.held
+        task.cancel()
+        await client.close()
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_is_gone_silences_all(server: Nats) -> None:
+    """Nobody can renew; when it is back, one speaks again."""
+
+    async def story(first: Contender, second: Contender) -> None:
+        server.stop()
+        await until(lambda: not first.lease.held)
+        assert not second.lease.held
+        await asyncio.to_thread(server.start)
+        await until(lambda: first.lease.held or second.lease.held)
+        assert not (first.lease.held and second.lease.held)
+
+    two(server, story)

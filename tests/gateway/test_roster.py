@@ -1,0 +1,70 @@
+"""The roster: each host's values at its rows, and rows that stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gateway.roster import Roster
+from pipeline.clock import SECOND_NS
+from pipeline.frame import Device, frame_of
+from pipeline.observation import Observation
+
+NOW_NS = 1_800_000_000 * SECOND_NS
+
+
+def seen(host: str, *watts: float, at_s: float = 0.0) -> Observation:
+    """An observation of a host's GPUs."""
+    gpus = [
+        (Device(host, "gpu", f"{host}-{n}"), {"power_milliwatts": each, "energy_millijoules": n})
+        for n, each in enumerate(watts)
+    ]
+    time_ns = NOW_NS + round(at_s * SECOND_NS)
+    return Observation("nvml", host, "b", 0, time_ns, 7, 0, (frame_of("gpu", gpus, time_ns, 7),))
+
+
+def test_hosts_stand_one_after_the_other_with_their_values() -> None:
+    """At the latest of their times."""
+    joined = Roster().join([seen("a", 1, 2), seen("b", 3, at_s=0.5)])
+    (frame,) = joined.frames
+    assert [d.id for d in frame.devices] == ["a-0", "a-1", "b-0"]
+    assert frame.gauge("power_milliwatts").tolist() == [1, 2, 3]
+    assert frame.counter("energy_millijoules")[0].tolist() == [0, 1, 0]
+    assert joined.time_ns == frame.time_ns == NOW_NS + SECOND_NS // 2
+
+
+def test_a_host_that_is_late_keeps_its_rows() -> None:
+    """With nothing observed in them; the tuple of devices stays the same object."""
+    roster = Roster()
+    (before,) = roster.join([seen("a", 1), seen("b", 2)]).frames
+    (frame,) = roster.join([seen("b", 4, at_s=1)]).frames
+    assert frame.devices is before.devices
+    assert np.isnan(frame.gauge("power_milliwatts")).tolist() == [True, False]
+    assert frame.counter("energy_millijoules")[1].tolist() == [False, True]
+
+
+def test_a_host_that_is_forgotten_loses_its_rows() -> None:
+    """And one whose devices changed has the new ones."""
+    roster = Roster()
+    roster.join([seen("a", 1), seen("b", 2)])
+    roster.forget(["a"])
+    (frame,) = roster.join([seen("b", 2, 3)]).frames
+    assert [d.id for d in frame.devices] == ["b-0", "b-1"]
+
+
+def test_an_attribute_that_changes_is_taken_over() -> None:
+    """A driver's version, an epoch: detectors read them from the joined frame."""
+    roster, first = Roster(), seen("a", 1)
+    roster.join([first])
+    (frame,) = first.frames
+    named = tuple(Device(d.host, d.kind, d.id, {"epoch": "2"}) for d in frame.devices)
+    (joined,) = roster.join([replace(first, frames=(replace(frame, devices=named),))]).frames
+    assert [d.attributes.get("epoch") for d in joined.devices] == ["2"]
+
+
+def test_time_never_goes_back() -> None:
+    """For durations: a corrected clock may."""
+    roster = Roster()
+    times = [roster.join([seen("a", 1, at_s=s)]).mono_ns for s in (5, 1, 6)]
+    assert times == sorted(set(times))

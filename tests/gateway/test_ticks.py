@@ -1,0 +1,114 @@
+"""Ticks: seconds close when all have sent, or when it is too late to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.arrivals import Host
+from gateway.ticks import Tick, Ticks
+from pipeline.clock import SECOND_NS
+from pipeline.observation import Observation
+
+BEGIN_S = 1_800_000_000
+
+
+def host(name: str, arrived_s: float, through_s: float | None = None, offset_s: float = 0) -> Host:
+    """A host whose last batch arrived then, and reaches as far."""
+    through_s = arrived_s if through_s is None else through_s
+    times = [round((BEGIN_S + s) * SECOND_NS) for s in (arrived_s, through_s)]
+    return Host(name, arrived_ns=times[0], through_ns=times[1], offset_ns=round(offset_s * 1e9))
+
+
+def seen(name: str, *seconds: float, source: str = "nvml") -> list[Observation]:
+    """Observations of a host at these seconds."""
+    return [
+        Observation(source, name, "b", n, round((BEGIN_S + s) * SECOND_NS), 0, 0)
+        for n, s in enumerate(seconds)
+    ]
+
+
+def closed(ticks: Ticks, hosts: Sequence[Host], now_s: float) -> list[Tick]:
+    """What closes at that second."""
+    now_ns = round((BEGIN_S + now_s) * SECOND_NS)
+    return [*ticks.closed({h.name: h for h in hosts}, now_ns)]
+
+
+def names(tick: Tick) -> list[list[str]]:
+    """Hosts of each group."""
+    return [[o.host for o in group] for group in tick.groups]
+
+
+def test_a_second_closes_when_all_have_sent_past_it() -> None:
+    """Not before; then at once, with all of them joined."""
+    ticks, a, b = Ticks(), host("a", 5), host("b", 0.5)
+    ticks.add(a, seen("a", 0, 1))
+    ticks.add(b, seen("b", 0))
+    assert closed(ticks, [a, b], 5) == []
+    b = host("b", 5)
+    ticks.add(b, seen("b", 1))
+    found = closed(ticks, [a, b], 5)
+    assert [(t.second - BEGIN_S, names(t), t.late) for t in found] == [
+        (0, [["a", "b"]], ()),
+        (1, [["a", "b"]], ()),
+    ]
+
+
+def test_a_host_that_does_not_send_is_waited_for_no_longer_than_its_patience() -> None:
+    """A period and three seconds; it is named as late, and what it sends then is not judged."""
+    ticks, a, b = Ticks(), host("a", 9), host("b", 1, 0)
+    ticks.add(a, seen("a", 0))
+    assert closed(ticks, [a, b], 8.9) == []
+    (tick,) = closed(ticks, [a, b], 9)
+    assert (names(tick), tick.late) == ([["a"]], ("b",))
+    ticks.add(b, seen("b", 0.5))
+    assert ticks.too_late == 1
+
+
+def test_a_host_that_is_gone_is_not_waited_for() -> None:
+    """Two periods and three seconds after its last batch."""
+    ticks, a, b = Ticks(), host("a", 14), host("b", 0.5)
+    ticks.add(a, seen("a", 12))
+    assert [t.late for t in closed(ticks, [a, b], 14)] == [()]
+
+
+def test_a_clock_that_is_ahead_does_not_move_the_others() -> None:
+    """A host that says it is tomorrow has sent until now, and its readings are of now."""
+    ticks, a, b = Ticks(), host("a", 5, 86_400), host("b", 5, 2.5)
+    ticks.add(a, seen("a", 86_400))
+    ticks.add(b, seen("b", 1, 2))
+    assert [t.second - BEGIN_S for t in closed(ticks, [a, b], 5)] == [1]
+
+
+def test_a_corrected_clock_is_the_time_of_all_that_is_judged() -> None:
+    """A host an hour behind is joined with the others."""
+    ticks, a, b = Ticks(), host("a", 5), host("b", 5, offset_s=3600)
+    ticks.add(a, seen("a", 1))
+    ticks.add(b, seen("b", 1 - 3600))
+    (tick,) = closed(ticks, [a, b], 6)
+    assert names(tick) == [["a", "b"]]
+    assert {o.time_ns for o in tick.groups[0]} == {(BEGIN_S + 1) * SECOND_NS}
+
+
+def test_two_readings_of_a_host_in_a_second_are_two_joins() -> None:
+    """In its order; a host that reads once is in the first."""
+    ticks, a, b = Ticks(), host("a", 5), host("b", 5)
+    ticks.add(a, seen("a", 1, 1.5))
+    ticks.add(b, seen("b", 1.2))
+    (tick,) = closed(ticks, [a, b], 5)
+    assert names(tick) == [["a", "b"], ["a"]]
+
+
+@given(st.lists(st.lists(st.sampled_from(["nvml", "kmsg", "ib"]), max_size=4), max_size=5))
+def test_each_hosts_order_is_kept_and_nothing_is_lost(sources: list[list[str]]) -> None:
+    """Whatever sources hosts read in a second, and in which order."""
+    ticks, hosts = Ticks(), [host(f"n{n}", 5) for n in range(len(sources))]
+    for each, of in zip(hosts, sources, strict=True):
+        ticks.add(each, [o for s in of for o in seen(each.name, 1, source=s)])
+    groups = [group for tick in closed(ticks, hosts, 5) for group in tick.groups]
+    for each, of in zip(hosts, sources, strict=True):
+        assert [o.source for group in groups for o in group if o.host == each.name] == of
+    assert all(len({o.host for o in group}) == len(group) for group in groups)
+    assert all(len({o.source for o in group}) == 1 for group in groups)
