@@ -177,6 +177,7 @@ NAMED_UPWARDS = {
     ("collector/config/checks.py", "simulator.check:problems"),
     ("collector/cli/main.py", "simulator.command"),
     ("collector/cli/main.py", "evaluation.command"),
+    ("collector/cli/main.py", "gateway.command"),
 }
 
 

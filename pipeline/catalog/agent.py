@@ -513,9 +513,8 @@ TENANT_CUT = Metric(
     "tocsin_tenant_cut",
     "gauge",
     (
-        "What is not read of a job because its tenant (user or pod) exceeds a limit: jobs, "
-        "processes, bytes, dumps, ranks (of a RAS report), time (CPU seconds), or child (looks "
-        "that ended the child that reads what tenants wrote)."
+        "What is not read of a job whose tenant (user or pod) exceeds a limit: jobs, processes, "
+        "bytes, dumps, ranks, time (CPU s) or child (deaths of the reader)."
     ),
     ("job", "tenant", "limit"),
 )
@@ -523,9 +522,8 @@ TENANT_LOOKS_LOST = Metric(
     "tocsin_tenant_looks_lost_total",
     "counter",
     (
-        "Looks at what a job wrote that gave nothing, by source (nccl, joblog or jobs) and reason: "
-        "memory, cpu or time (a limit), died, garbage (of the child that looked), failed, or stuck "
-        "(children hang in the kernel)."
+        "Looks at what a job wrote that gave nothing: memory, cpu or time (limits of the reader), "
+        "died, garbage (its answer), failed, or stuck (in the kernel)."
     ),
     ("source", "reason"),
 )
