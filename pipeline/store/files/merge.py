@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from pipeline.store.files.parquet import Writer, conform, named, opened
+from pipeline.store.files.parquet import Writer, conform, named
+from pipeline.store.files.readers import Readers
 from pipeline.store.files.schema import schema
 
 if TYPE_CHECKING:
@@ -60,37 +60,56 @@ class Run:
         return self.stop - self.start
 
 
-def merge(paths: Sequence[Path], name: str, file: Writer, scratch: Path) -> None:
+def merge(
+    paths: Sequence[Path], name: str, file: Writer, scratch: Path, readers: Readers | None = None
+) -> None:
     """Write all rows of these files of one table to ``file``; ``scratch`` is a folder to work in.
 
-    ForeignError names the file that turns out to be damaged.
+    ``readers`` has those of the table that are open already. ForeignError names the file that turns
+    out to be damaged.
     """
+    if readers is None:
+        with Readers(name) as own:
+            merge(paths, name, file, scratch, own)
+        return
     max_rows = CHUNK_BYTES // (8 * len(file.columns))
-    batches, large = _plan(paths, name, max_rows)
+    batches, large = _plan(paths, readers, max_rows)
     if len(batches) == 1 and not large:
-        _write(sorted_rows(batches[0], name, file.columns.names), file, GROUP_ROWS)
+        _write(sorted_rows(batches[0], name, file.columns.names, readers), file, GROUP_ROWS)
         return
     scratch.mkdir(parents=True, exist_ok=True)
     for number, batch in enumerate(batches):
         with Writer(name, scratch / f"{number}.parquet", file.columns) as sorted_file:
-            _write(sorted_rows(batch, name, file.columns.names), sorted_file, SCRATCH_ROWS)
+            rows = sorted_rows(batch, name, file.columns.names, readers)
+            _write(rows, sorted_file, SCRATCH_ROWS)
     sources = [*large, *(scratch / f"{number}.parquet" for number in range(len(batches)))]
-    for chunk in chunks(sorted(run for path in sources for run in runs(path, name)), max_rows):
-        _write(load(chunk, name, file.columns.names), file, GROUP_ROWS)
+    found = sorted(run for path in sources for run in runs(path, name, readers))
+    for chunk in chunks(found, max_rows):
+        _write(load(chunk, name, file.columns.names, readers), file, GROUP_ROWS)
 
 
-def sorted_rows(paths: Iterable[Path], name: str, columns: Sequence[str] | None = None) -> pa.Table:
+def sorted_rows(
+    paths: Iterable[Path],
+    name: str,
+    columns: Sequence[str] | None = None,
+    readers: Readers | None = None,
+) -> pa.Table:
     """These columns (all by default) of all rows of these files, sorted."""
-    return load(
-        sorted(run for path in paths for run in runs(path, name)),
-        name,
-        columns or schema(name).names,
-    )
+    if readers is None:
+        with Readers(name) as own:
+            return sorted_rows(paths, name, columns, own)
+    found = sorted(run for path in paths for run in runs(path, name, readers))
+    return load(found, name, columns or schema(name).names, readers)
 
 
-def runs(path: Path, name: str) -> Iterator[Run]:
+def runs(path: Path, name: str, readers: Readers | None = None) -> Iterator[Run]:
     """Runs of one file, in its order. Errors as parquet.read."""
-    with opened(path, name) as file:
+    if readers is None:
+        with Readers(name) as own:
+            yield from runs(path, name, own)
+        return
+    file = readers.file(path)
+    with named(path):
         for group in range(file.num_row_groups):
             index = conform(
                 file.read_row_group(group, columns=["host", "device", "time"]),
@@ -123,38 +142,40 @@ def chunks(ordered: Sequence[Run], max_rows: int) -> Iterator[list[Run]]:
         yield chunk
 
 
-def load(chunk: Sequence[Run], name: str, columns: Sequence[str]) -> pa.Table:
+def load(
+    chunk: Sequence[Run], name: str, columns: Sequence[str], readers: Readers | None = None
+) -> pa.Table:
     """These columns of the rows of these runs as one sorted table.
 
     A few columns at a time: the rest of their groups is soon released.
     """
+    if readers is None:
+        with Readers(name) as own:
+            return load(chunk, name, columns, own)
     if not chunk:
         return conform(schema(name).empty_table(), name, columns)
     keys = [c for c in KEYS if c in columns]
     rest = [c for c in columns if c not in keys]
-    footers: dict[Path, pq.FileMetaData] = {}
-    first = _columns(chunk, footers, name, keys)
+    first = _columns(chunk, readers, name, keys)
     order = _order(first)
     parts = [_taken(first, order)]
     for start in range(0, len(rest), COLUMNS_AT_ONCE):
-        some = _columns(chunk, footers, name, rest[start : start + COLUMNS_AT_ONCE])
+        some = _columns(chunk, readers, name, rest[start : start + COLUMNS_AT_ONCE])
         parts.append(_taken(some, order))
     return pa.table(
         {column: part[column] for part in parts for column in part.column_names}
     ).select(list(columns))
 
 
-def _columns(
-    chunk: Sequence[Run], footers: dict[Path, pq.FileMetaData], name: str, columns: Sequence[str]
-) -> pa.Table:
+def _columns(chunk: Sequence[Run], readers: Readers, name: str, columns: Sequence[str]) -> pa.Table:
     """Some columns of the rows of these runs, one run after the other; each row group is decoded
-    once, each footer parsed once.
+    once.
     """
     pieces: dict[int, pa.Table] = {}
     for path in sorted({run.path for run in chunk}):
         wanted = [(place, run) for place, run in enumerate(chunk) if run.path == path]
-        with opened(path, name, footer=footers.get(path)) as file:
-            footers[path] = file.metadata
+        file = readers.file(path)
+        with named(path):
             for group in sorted({run.group for _, run in wanted}):
                 rows = conform(file.read_row_group(group, columns=list(columns)), name, columns)
                 pieces |= {
@@ -213,15 +234,16 @@ def groups(table: pa.Table, rows: int) -> Iterator[pa.Table]:
         yield table.slice(start)
 
 
-def _plan(paths: Sequence[Path], name: str, max_rows: int) -> tuple[list[list[Path]], list[Path]]:
+def _plan(
+    paths: Sequence[Path], readers: Readers, max_rows: int
+) -> tuple[list[list[Path]], list[Path]]:
     """Files in batches that fit in memory together, and those that do not fit alone (compacted
     ones, which are sorted in small groups).
     """
     batches: list[list[Path]] = []
     large, rows = [], max_rows
     for path in paths:
-        with opened(path, name) as file:
-            n = file.metadata.num_rows
+        n = readers.file(path).metadata.num_rows
         if n > max_rows:
             large.append(path)
             continue

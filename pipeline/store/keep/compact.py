@@ -34,9 +34,9 @@ from pipeline.store.files.parquet import (
     ForeignError,
     NewerFileError,
     Writer,
-    columns_in,
 )
 from pipeline.store.files.quarantine import quarantine
+from pipeline.store.files.readers import Readers
 from pipeline.store.files.schema import TABLES, schema
 from pipeline.store.keep.changes import changes_only
 from pipeline.store.keep.generations import Pass, about, next_name, sweep
@@ -111,8 +111,10 @@ class _Day:
             if len(paths) == 1 and paths[0].parent == self._date:
                 return paths[0]
             try:
-                columns = [columns_in(path, self._table) for path in paths]
-                return self._write(owner, paths, columns) if self._known(columns) else None
+                with Readers(self._table) as readers:
+                    columns = [readers.columns(path) for path in paths]
+                    known = self._known(columns)
+                    return self._write(owner, paths, columns, readers) if known else None
             except NewerFileError as error:
                 self._done.newer.append(error.path)
                 return None
@@ -128,7 +130,9 @@ class _Day:
         mine = set(schema(self._table).names)
         return all(mine.issuperset(found.names) for found in columns)
 
-    def _write(self, owner: str, sources: Sequence[Path], columns: Iterable[pa.Schema]) -> Path:
+    def _write(
+        self, owner: str, sources: Sequence[Path], columns: Iterable[pa.Schema], readers: Readers
+    ) -> Path:
         target = self._date / next_name(self._date, owner)
         self._step(f"write {target}")
         write_whole(
@@ -140,6 +144,7 @@ class _Day:
                 of_sources(self._table, columns),
                 about(self._date, sources),
                 self._root / SCRATCH,
+                readers,
             ),
         )
         self._done.written += 1
@@ -179,10 +184,11 @@ def _merged(  # noqa: PLR0917 - the file comes last, as write_whole gives it
     columns: pa.Schema,
     footer: dict[str, str],
     scratch: Path,
+    readers: Readers,
     path: Path,
 ) -> None:
     with Writer(table, path, columns, footer) as file:
         if table == "devices":
             file.write(changes_only(sources))
         else:
-            merge(sources, table, file, scratch)
+            merge(sources, table, file, scratch, readers)
