@@ -15,7 +15,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo stack unit test test-torch check bench soak rules dashboards docs package chart bill audit store-proof lock
+.PHONY: help install demo stack unit test test-torch fuzz check bench soak rules dashboards docs package chart bill audit store-proof lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,11 @@ test-torch: $(VENV)/.tests ## real PyTorch jobs (on CPUs) that stall, located fr
 	@test -x $(TORCH_VENV)/bin/python || $(PYTHON) -m venv $(TORCH_VENV)
 	@$(TORCH_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --requirement $(TORCH_REQUIREMENTS)
 	TORCH_PYTHON=$(abspath $(TORCH_VENV))/bin/python $(VENV)/bin/python -m pytest tests/torch
+
+FUZZ_SEEDS ?= 1 2 3
+
+fuzz: $(VENV)/.tests ## every parser of what jobs write, a million mutated inputs for each seed; FUZZ_SEEDS="4 5"
+	@for seed in $(FUZZ_SEEDS); do PYTHONPATH=. $(VENV)/bin/python -m tests.fuzz.run --seed $$seed || exit 1; done
 
 check: $(VENV)/.tests ## format, lint and types
 	$(VENV)/bin/ruff format --check .

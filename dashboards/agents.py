@@ -250,6 +250,39 @@ WRONG = (
         minimum=0,
         width=8,
     ),
+    Lines(
+        title="Jobs cut at a limit",
+        about=(
+            "Jobs of which something is not read, by user or pod and limit: its share of jobs, "
+            "processes, bytes, dumps or ranks, CPU time, or looks that ended the child that reads."
+        ),
+        queries=(
+            Query(
+                f"count by ({BY_NODE}, tenant, limit) ({own(agent.TENANT_CUT)} > 0)",
+                f"{_NODE} {{{{tenant}}}}: {{{{limit}}}}",
+            ),
+        ),
+        minimum=0,
+        empty="no job exceeds a limit, or no agent answers",
+        links=(TO_NODE,),
+        place=places.TENANTS,
+    ),
+    Lines(
+        title="Lost looks at jobs",
+        about=(
+            "Looks at what a job wrote that gave nothing, within five minutes, by source and "
+            "reason; the job is read again after a pause."
+        ),
+        queries=(
+            Query(
+                f"sum by (source, reason) ({rose(own(agent.TENANT_LOOKS_LOST), '5m')})",
+                "{{source}}: {{reason}}",
+            ),
+        ),
+        bars=True,
+        minimum=0,
+        empty="no look was lost, or no agent answers",
+    ),
 )
 
 COST = (

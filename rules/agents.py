@@ -231,6 +231,37 @@ SATURATION = (
         clears="When no file has waited for more than an hour.",
         panel=places.UPLOADS,
     ),
+    Alert(
+        name="TocsinTenantCut",
+        expr="sum without(exported_job, exported_pod) (tocsin_tenant_cut) > 0",
+        severity="warning",
+        component="pipeline",
+        scope="node",
+        action="observe",
+        family="agent",
+        hold="30m",
+        summary="Data of a job not read.",
+        description=(
+            f"{INSTANCE}: {{{{ .Labels.tenant }}}} exceeds the limit {{{{ .Labels.limit }}}} by "
+            f'{{{{ $value | printf "%.0f" }}}}, so a stall of its jobs may be missed. Check what '
+            f"its jobs write."
+        ),
+        means=(
+            "A user or pod has more jobs, processes, log bytes, dumps or ranks than its share, "
+            "uses up its CPU time, or writes what ends the child process that reads it. Others "
+            "are not affected. Limits: docs/security.md."
+        ),
+        confirm=(
+            "`tocsin_tenant_cut` has the job; `tocsin_tenant_looks_lost_total` and the agent's log "
+            "have the reason."
+        ),
+        do=(
+            "`bytes`: less verbose Inspector or job logs. `dumps`: a dump is larger than 64 MiB or "
+            "damaged. `time`, `child`: damaged or hostile files; ask the owner of the job."
+        ),
+        clears="When the tenant is within its limits, and 15 minutes after the last lost look.",
+        panel=places.TENANTS,
+    ),
 )
 
 ERRORS = (

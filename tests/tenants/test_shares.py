@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from collector.sources.nccl.inspector.watch import READ_BYTES
 from collector.sources.nccl.source import MAX_JOBS
 from pipeline.catalog import agent
 from tests.tenants.node import ALICE, MALLORY, Node, job_of, reply, reports
@@ -28,3 +29,36 @@ def test_many_jobs_of_one_user_hide_no_other_users_job(node: Node) -> None:
     assert {report.job for report in reports(reading)} == {"71"}
     last = str(600 + MAX_JOBS - 1)
     assert node.metrics.value(agent.TENANT_CUT, last, f"user{MALLORY}", "jobs") == 1
+
+
+def test_bytes_and_dumps_that_are_not_read_are_shown(node: Node) -> None:
+    """An Inspector log that grows faster than its share, and a dump that is refused, by their
+    owner; no longer when they are read.
+    """
+    folder = node.folder / "job666"
+    tenant = node.start(
+        MALLORY,
+        SLURM_JOB_ID="666",
+        RANK="0",
+        NCCL_INSPECTOR_ENABLE="1",
+        NCCL_INSPECTOR_DUMP_DIR=str(folder),
+        TORCH_FR_DUMP_TEMP_FILE=f"{folder}/dump_",
+    )
+    name = f"job666/n1-pid{tenant.pid}.log"
+    path = node.file(name, b"", MALLORY)
+    node.file("job666/dump_0", b"\x80\x02cos\nsystem\n.", MALLORY)
+
+    def cut(limit: str) -> float | None:
+        return node.metrics.value(agent.TENANT_CUT, "666", f"user{MALLORY}", limit)
+
+    node.read(61)
+    path.write_bytes(b"no line of the Inspector\n" * 100_000)
+    node.read(61)
+    assert cut("bytes") == 2_500_000 - READ_BYTES
+    assert cut("dumps") == 1
+    for _ in range(3):
+        node.read(61)
+    assert cut("bytes") is None
+    node.stop(tenant)
+    node.read(61)
+    assert cut("dumps") is None

@@ -62,6 +62,7 @@ def _docker(raw: str) -> Line:
     text, time = entry.get("log"), entry.get("time")
     if not isinstance(text, str):
         return Line("")
+    text = text.encode(errors="replace").decode()  # half a surrogate pair is no text
     return Line(
         _plain(text), unix_ns(time) if isinstance(time, str) else 0, not text.endswith("\n")
     )

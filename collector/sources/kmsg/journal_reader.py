@@ -117,11 +117,10 @@ class JournalReader:
         if not line:
             return None
         try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
+            return entry_of(line)
+        except ValueError:
             self._losses.append(Loss("malformed", 1))
             return None
-        return parse_journal(entry) if isinstance(entry, dict) else None
 
     def _is_new(self, record: Record) -> bool:
         """Remember a record; False for one that was given before.
@@ -158,3 +157,15 @@ class JournalReader:
             self._process.kill()
             self._process.wait(KILL_GRACE_S)
             self._process = None
+
+
+def entry_of(line: bytes) -> Record | None:
+    """The record in a line of ``journalctl -o json``; None where it holds another object.
+
+    ValueError where it is no JSON.
+    """
+    try:
+        entry = json.loads(line)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
+    return parse_journal(entry) if isinstance(entry, dict) else None

@@ -60,9 +60,10 @@ def clean(text: bytes | str) -> str:
     if isinstance(text, bytes):
         text = text[:MAX_TEXT].decode("utf-8", "replace")
     text = text[:MAX_TEXT]
-    return (
-        text if text.isprintable() else text.translate(_CONTROLS)
-    )  # nearly every line is printable; translate costs ten times that
+    if text.isprintable():  # nearly every line is; translate costs ten times that
+        return text
+    # half a surrogate pair, which JSON may hold, is no text that can be stored
+    return text.translate(_CONTROLS).encode(errors="replace").decode()
 
 
 def parse_journal(entry: Mapping[str, Any]) -> Record | None:

@@ -30,7 +30,7 @@ def pack(value: object, kind: Any) -> bytes:
     try:
         checked = msgspec.convert(value, bounded(kind), from_attributes=True)
         return msgspec.msgpack.encode(checked)
-    except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
+    except (msgspec.MsgspecError, OverflowError, RecursionError, UnicodeError) as error:
         raise BoundsError(f"no {kind}: {error}") from error
 
 
@@ -39,7 +39,7 @@ def unpack(data: bytes, kind: Any) -> Any:
     try:
         checked = msgspec.msgpack.decode(data, type=bounded(kind))
         return msgspec.convert(checked, kind, from_attributes=True)
-    except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeError, OverflowError, RecursionError) as error:
         raise BoundsError(f"no {kind}: {error}") from error
 
 

@@ -191,10 +191,10 @@ class Tasks:
 
     def _titled(self, pid: int, group: Group | None) -> Group | None:
         """The group of a slurmstepd, completed from its title."""
-        match = _TITLE.match(self._bytes(pid, "cmdline"))
-        if match is None:
+        title = title_of(self._bytes(pid, "cmdline"))
+        if title is None:
             return group
-        job, step = match[1].decode(), match[2].decode()
+        job, step = title
         return group._replace(job=job) if group else Group(job, "", step)
 
     def _user(self, pid: int) -> int:
@@ -211,6 +211,16 @@ class Tasks:
             return self._read(pid, name)
         except OSError:  # not ours to read, or it ended
             return b""
+
+
+def title_of(cmdline: bytes) -> tuple[str, str] | None:
+    """Job and step in the title of a slurmstepd; None where it has none.
+
+    >>> title_of(b"slurmstepd: [71.batch]"), title_of(b"python3")
+    (('71', 'batch'), None)
+    """
+    match = _TITLE.match(cmdline)
+    return (match[1].decode(errors="replace"), match[2].decode(errors="replace")) if match else None
 
 
 def reader(mark: Mark, proc: str) -> Tasks:

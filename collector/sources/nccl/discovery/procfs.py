@@ -16,6 +16,7 @@ TICKS_PER_SECOND = 100  # USER_HZ, the same on all architectures that have NVIDI
 
 _GPU = re.compile(rb" /dev/nvidia(\d{1,3})$", re.MULTILINE)
 _ANY_GPU = re.compile(rb" /dev/nvidia(?:\d{1,3}|ctl|-uvm)$", re.MULTILINE)
+_INODE = re.compile(rb"[0-9]{1,20}")
 # libtorch_cuda has NCCL linked in where PyTorch was built that way.
 _SPEAKS = re.compile(rb"libnccl\.so[^/]{0,40}|libtorch_cuda\.so")
 
@@ -66,7 +67,7 @@ def mapped(maps: bytes) -> Mapped:
     libraries = {
         Library(path.decode(errors="replace"), device.decode(errors="replace"), int(inode))
         for _, _, _, device, inode, path in (row for row in rows if len(row) == 6)
-        if inode.isdigit() and _SPEAKS.fullmatch(path.rpartition(b"/")[2])
+        if _INODE.fullmatch(inode) and _SPEAKS.fullmatch(path.rpartition(b"/")[2])
     }
     # NCCL's own library counts where both are there.
     chosen = min(libraries, key=lambda x: ("libnccl" not in x.path, x.path), default=None)

@@ -24,6 +24,8 @@ _ROW = re.compile(
     r"\s*\d+: (?P<host>[0-9A-F]{8}|[0-9A-F]{32}):(?P<port>[0-9A-F]{4}) \S+ "
     r"(?P<state>[0-9A-F]{2}) .*"
 )
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +45,17 @@ def listeners(net: Path) -> Iterator[Listener]:
     """
     for name in ("tcp", "tcp6"):
         for line in _lines(net / name):
-            if found := _listener(line):
+            if found := listener(line):
                 yield found
 
 
-def _listener(line: str) -> Listener | None:
+def listener(line: str) -> Listener | None:
+    """A row of /proc/net/tcp or tcp6 that listens; None for any other line."""
     match = _ROW.fullmatch(line.rstrip("\n"))
     if match is None or match["state"] != LISTEN:
         return None
     fields = line.split()
-    if len(fields) < 10 or not (fields[7].isdecimal() and fields[9].isdecimal()):
+    if len(fields) < 10 or not all(map(_NUMBER.fullmatch, (fields[7], fields[9]))):
         return None
     return Listener(_address(match["host"]), int(match["port"], 16), int(fields[7]), int(fields[9]))
 
@@ -126,7 +129,7 @@ def ras_port(address: str) -> int:
     port = address.rpartition(":")[2]
     return (
         int(port)
-        if port.isascii() and port.isdecimal() and 0 < int(port) < 65536 and ":" in address
+        if _PORT.fullmatch(port) and 0 < int(port) < 65536 and ":" in address
         else RAS_PORT
     )
 

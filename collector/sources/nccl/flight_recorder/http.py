@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 
 from collector.node.helper import client
@@ -44,9 +44,9 @@ def fetch(path: str, root: Path, owner: int | None) -> bytes:
         connection = _UnixConnection(lambda: _connected(path, root, owner))
         try:
             connection.request("POST", f"/handler/{handler}?{QUERY}")
-            response = connection.getresponse()
-            if response.status == 200:
-                return _body(response.read(MAX_BYTES + 1))
+            found = dump_in(connection.getresponse())
+            if found is not None:
+                return found
         except HTTPException as error:
             raise FormatError(f"the worker server answers {error!r}") from error
         finally:
@@ -74,7 +74,17 @@ def _connected(path: str, root: Path, owner: int | None) -> socket.socket:
     return connection
 
 
-def _body(data: bytes) -> bytes:
+def dump_in(response: HTTPResponse) -> bytes | None:
+    """The dump in an answer, None where it is no success.
+
+    HTTPException and OSError of the connection, FormatError where it is too large.
+    """
+    if response.status != 200:
+        return None
+    try:
+        data = response.read(MAX_BYTES + 1)
+    except (OverflowError, ValueError) as error:  # http.client takes a chunk size of -9e30
+        raise FormatError(f"the worker server answers {error!r}") from error
     if len(data) > MAX_BYTES:
         raise FormatError(f"the worker server sent more than {MAX_BYTES} bytes")
     return data

@@ -61,18 +61,23 @@ def ask(
     """One JSON report as it came. RasError: refused, silent, cut, flood, no_json, garbage."""
     end = time.monotonic() + connect_s + read_s
     with connect(address, connect_s) as connection:
-        session = _Session(connection, end, max_bytes)
-        # The report is requested only after the server has confirmed JSON: the text form crashes.
-        session.send(_ASK)
-        replies = [session.line() for _ in range(3)]
-        if not re.fullmatch(r"SERVER PROTOCOL \d{1,9}", replies[0]):
-            raise RasError("garbage", f"no RAS server: it answers {replies[0]!r:.80}")
-        if replies[2].startswith("ERROR: Unknown command"):
-            raise RasError("no_json", "the RAS server has no JSON (NCCL before 2.28.7)")
-        if replies[1:] != ["OK", "OK"]:
-            raise RasError("garbage", f"the RAS server answers {replies[1:]!r:.120}")
-        session.send(_STATUS)
-        return session.rest()
+        return converse(connection, end, max_bytes)
+
+
+def converse(connection: socket.socket, end: float, max_bytes: int) -> bytes:
+    """The report that a server sends over a connection until a monotonic time. RasError."""
+    session = _Session(connection, end, max_bytes)
+    # The report is requested only after the server has confirmed JSON: the text form crashes.
+    session.send(_ASK)
+    replies = [session.line() for _ in range(3)]
+    if not re.fullmatch(r"SERVER PROTOCOL \d{1,9}", replies[0]):
+        raise RasError("garbage", f"no RAS server: it answers {replies[0]!r:.80}")
+    if replies[2].startswith("ERROR: Unknown command"):
+        raise RasError("no_json", "the RAS server has no JSON (NCCL before 2.28.7)")
+    if replies[1:] != ["OK", "OK"]:
+        raise RasError("garbage", f"the RAS server answers {replies[1:]!r:.120}")
+    session.send(_STATUS)
+    return session.rest()
 
 
 def ask_any(addresses: Iterable[Address], ask: Callable[[Address], bytes] = ask) -> bytes:

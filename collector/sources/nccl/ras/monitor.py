@@ -9,6 +9,7 @@ from datetime import tzinfo
 
 import msgspec
 
+from collector.sources.bounds import int32
 from collector.sources.nccl.fields import Int32
 from collector.sources.nccl.ras.words import local_time_ns
 from collector.sources.nccl.sanitize import FormatError, Unread, printable
@@ -119,8 +120,8 @@ class MonitorStream:
         if match is None:
             self.unread.add(line)
             return None
-        gpus = tuple(int(n) for n in match["gpus"].split(",")) if match["gpus"] else ()
-        peer = Process(match["host"] or "", int(match["pid"] or -1), gpus, match["address"] or "")
+        gpus = tuple(int32(n) for n in match["gpus"].split(",")) if match["gpus"] else ()
+        peer = Process(match["host"] or "", int32(match["pid"]), gpus, match["address"] or "")
         details = printable(match["details"].strip())
         return PeerEvent(
             local_time_ns(match["time"], self._zone),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from collector.sources.bounds import clipped, int32
 from collector.sources.nccl.ras.ledger import Endpoint, Entry
 from collector.sources.nccl.ras.words import ADDRESS_UNKNOWN, OPERATIONS, RESULTS, STATES
 from collector.sources.nccl.sanitize import FormatError, Unread, printable
@@ -131,7 +132,7 @@ class _Reader:
         if self.section == "Job summary":
             # uniform: nodes, processes per node, GPUs per process, processes, GPUs;
             # total: nodes, processes, GPUs
-            numbers = [int(n) for n in match[0].split()]
+            numbers = [int32(n) for n in match[0].split()]
             if len(numbers) in (3, 5):
                 self.report = replace(
                     self.report, nodes=numbers[0], processes=numbers[3 if len(numbers) == 5 else 1]
@@ -144,14 +145,14 @@ class _Reader:
             self.report = replace(self.report, collection_seconds=float(match["seconds"]))
 
     def row(self, match: re.Match[str]) -> None:
-        number, communicators, nodes, size, present = (int(match[i]) for i in range(1, 6))
+        number, communicators, nodes, size, present = (int32(match[i]) for i in range(1, 6))
         errors = tuple(e for e in match[7].split(",") if e != "OK")
         self.groups[number] = Group(
             communicators, nodes, size, present, STATES.get(match[6], "unknown"), errors
         )
 
     def head(self, match: re.Match[str]) -> None:
-        number, index = int(match[1]), int(match[2])
+        number, index = int32(match[1]), int32(match[2])
         self.entry = self.entries.setdefault((number, index), Entry(number, index, match[3]))
         self.entry.heads.setdefault(match[4], 0)
         self.entry.head = match[4]
@@ -162,36 +163,36 @@ class _Reader:
         self.lost = {"DEAD": self.dead, "INCOMPLETE": self.missing}.get(match[0])
 
     def timeouts(self, match: re.Match[str]) -> None:
-        self.report = replace(self.report, timeouts=int(match[1]))
+        self.report = replace(self.report, timeouts=int32(match[1]))
 
     def process(self, match: re.Match[str]) -> None:
         if self.lost is not None:
-            gpus = tuple(int(n) for n in match[3].split(",") if n.strip().isdecimal())
-            self.lost.append(Process(match[2], int(match[1]), gpus))
+            gpus = tuple(int32(n) for n in match[3].split(",") if n.strip().isdecimal())
+            self.lost.append(Process(match[2], int32(match[1]), gpus))
 
     def missing_ranks(self, match: re.Match[str]) -> None:
-        self._begin(Unlisted(int(match[1]), state="unresponsive"))
+        self._begin(Unlisted(int32(match[1]), state="unresponsive"))
 
     def failures(self, match: re.Match[str]) -> None:
         if self.entry:
-            self.entry.failures += int(match[1])
+            self.entry.failures += int32(match[1])
 
     def operations(self, match: re.Match[str]) -> None:
         self.operation = WHOLE if match[1] == "collective" else match[1]
 
     def rank_set(self, match: re.Match[str]) -> None:
-        self._begin(self._status_of(int(match["n"]), match["what"]))
+        self._begin(self._status_of(int32(match["n"]), match["what"]))
 
     def single(self, match: re.Match[str]) -> None:
         self._begin(self._status_of(1, match["what"]))
-        self._name(int(match["rank"]), match["place"])
+        self._name(int32(match["rank"]), match["place"])
 
     def rank(self, match: re.Match[str]) -> None:
-        self._name(int(match["rank"]), match["place"])
+        self._name(int32(match["rank"]), match["place"])
 
     def old_ranks(self, match: re.Match[str]) -> None:
         """2.24 and 2.25 list missing ranks, and those without the communicator, by number alone."""
-        ranks = [int(n) for n in match[2].split(",") if n.strip().isdecimal()]
+        ranks = [int32(n) for n in match[2].split(",") if n.strip().isdecimal()]
         if (
             match[1] == "missing"
             and self.entry
@@ -221,9 +222,9 @@ class _Reader:
             and (where := _PLACE.fullmatch(place or ""))
             and where["pid"]
         ):
-            nvml = int(where["nvml"]) if where["nvml"] else int(where["gpu"])
+            nvml = int32(where["nvml"]) if where["nvml"] else int32(where["gpu"])
             host = "" if where["host"] == ADDRESS_UNKNOWN else where["host"]
-            self.entry.name(rank, Endpoint(int(where["gpu"]), nvml, int(where["pid"]), host))
+            self.entry.name(rank, Endpoint(int32(where["gpu"]), nvml, int32(where["pid"]), host))
         elif self.entry and self.entry.sets:
             self.entry.name(rank, Endpoint())
 
@@ -237,7 +238,11 @@ class _Reader:
         if verb == "reported":
             return Unlisted(ranks, error=RESULTS.get(rest, RESULTS["Unexpected error"]))
         count = what.rpartition(" ")[2]
-        return Unlisted(ranks, self.operation, int(count) if count.isdecimal() else 0)
+        return Unlisted(
+            ranks,
+            self.operation,
+            clipped(int(count)) if count.isdecimal() and len(count) <= 20 else 0,
+        )
 
 
 _N = r"(\d{1,18})"

@@ -165,3 +165,9 @@ def test_no_line_takes_long(line: str) -> None:
     begin = time.process_time()
     list(hits(unwrap(line)))
     assert time.process_time() - begin < 0.05
+
+
+def test_half_a_surrogate_pair_in_dockers_json_is_replaced() -> None:
+    """It is no text: an observation that holds it could not be stored."""
+    line = unwrap('{"log":"NCCL\\ud800 WARN x\\n","time":"2026-11-20T10:00:00Z"}')
+    assert line.text == "NCCL? WARN x"

@@ -1,0 +1,1 @@
+"""Every parser of what tenants write, fed with mutated recordings: seeded, and so reproducible."""
