@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,14 @@ class _BadState:
     finding: Finding | None = None
 
 
+class _ReadAt(NamedTuple):
+    """When a frame was read, by both clocks, and in which boot."""
+
+    time_ns: int
+    mono_ns: int
+    boot_id: str
+
+
 def _state(name: str, rule: Rule) -> Default:
     return Default(name, f"{rule.after_s:g} s", f"{rule.severity}: {rule.summary}")
 
@@ -130,6 +139,7 @@ class Availability:
         self._devices: tuple[Device, ...] | None = None
         self._row: dict[Device, int] = {}  # of those devices
         self._slots = Slots()
+        self._now: Callable[[Device], _ReadAt] = lambda _: _ReadAt(0, 0, "")
         self._seen_ns: dict[Device, int] = {}  # when a bad state was last read, unix ns
 
     def current(self) -> list[Finding]:
@@ -176,21 +186,21 @@ class Availability:
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Onsets and ends of bad states."""
-        return [
-            finding
-            for frame in observation.frames
-            if frame.kind == "gpu"
-            for finding in self._frame(frame, observation.boot_id)
-        ]
+        findings: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "gpu":
+                self._now = _reads(frame, observation.boot_id)
+                findings += self._frame(frame)
+        return findings
 
-    def _frame(self, frame: Frame, boot_id: str) -> Iterator[Finding]:
+    def _frame(self, frame: Frame) -> Iterator[Finding]:
         """Most GPUs are well in most frames: only those are asked about that are not,
         or that were not before.
         """
         codes = frame.gauge("state")
         bad = set(np.flatnonzero(np.isfinite(codes) & (codes != GpuState.OK)).tolist())
         yield from self._replaced(frame)
-        yield from self._drivers(frame, codes, boot_id)
+        yield from self._drivers(frame, codes)
         rows = sorted(bad | self._standing_rows(frame, codes))
         silent = codes == GpuState.UNREADABLE
         read = (
@@ -200,9 +210,9 @@ class Availability:
         )
         for row in rows:
             device, state = frame.devices[row], STATES.get(int(codes[row]), UNREADABLE)
-            yield from self._device(frame, device, state, device.host in read, boot_id)
+            yield from self._device(device, state, device.host in read)
 
-    def _drivers(self, frame: Frame, codes: NDArray[np.float64], boot_id: str) -> Iterator[Finding]:
+    def _drivers(self, frame: Frame, codes: NDArray[np.float64]) -> Iterator[Finding]:
         """Nodes all of whose GPUs hang."""
         hung = Counter(frame.devices[row].host for row in np.flatnonzero(codes == GpuState.HUNG))
         standing = [device for device in self._bad if device.kind == "node"]
@@ -211,11 +221,11 @@ class Availability:
         known = Counter(frame.devices[row].host for row in np.flatnonzero(np.isfinite(codes)))
         for node in standing:
             if known[node.id] and hung[node.id] < known[node.id]:
-                yield from self._ends(frame, node)
+                yield from self._ends(node)
         for host, count in hung.items():
             if count == known[host] >= MIN_GPUS:
                 node = Device(host, "node", host)
-                yield from self._stays(frame, node, FAULT_OF_DRIVER, DRIVER_HUNG, boot_id)
+                yield from self._stays(node, FAULT_OF_DRIVER, DRIVER_HUNG)
 
     def _replaced(self, frame: Frame) -> Iterator[Finding]:
         """Those whose slot another GPU has now."""
@@ -224,7 +234,7 @@ class Availability:
             for device in self._bad
             if device.kind == "gpu" and self._slots.instead(device, frame) is not None
         ]:
-            yield from self._ends(frame, device)
+            yield from self._ends(device)
 
     def _standing_rows(self, frame: Frame, codes: NDArray[np.float64]) -> set[int]:
         """Rows with a reading of the GPUs in a bad state."""
@@ -238,51 +248,63 @@ class Availability:
         rows = {self._row[device] for device in self._bad if device in self._row}
         return {row for row in rows if np.isfinite(codes[row])}
 
-    def _ends(self, frame: Frame, device: Device) -> Iterator[Finding]:
+    def _ends(self, device: Device) -> Iterator[Finding]:
         finding = self._bad.pop(device).finding
         self._seen_ns.pop(device, None)
         if finding is not None:
-            yield replace(finding, phase="cleared", time_ns=frame.time_ns, device=device)
+            yield replace(
+                finding, phase="cleared", time_ns=self._now(device).time_ns, device=device
+            )
 
-    def _device(
-        self, frame: Frame, device: Device, state: str, read: bool, boot_id: str
-    ) -> Iterator[Finding]:
+    def _device(self, device: Device, state: str, read: bool) -> Iterator[Finding]:
         """``read``: whether any GPU of its node is."""
         bad = self._bad.get(device)
         if bad is not None and (
-            bad.state != state or (bad.finding is None and bad.boot_id != boot_id)
+            bad.state != state or (bad.finding is None and bad.boot_id != self._now(device).boot_id)
         ):
-            yield from self._ends(frame, device)
+            yield from self._ends(device)
             bad = None
         if state in FINE:
             return
         rule = RULES[state] if read or state != UNREADABLE else NO_DRIVER
-        yield from self._stays(frame, device, state, rule, boot_id)
+        yield from self._stays(device, state, rule)
 
-    def _stays(
-        self, frame: Frame, device: Device, state: str, rule: Rule, boot_id: str
-    ) -> Iterator[Finding]:
+    def _stays(self, device: Device, state: str, rule: Rule) -> Iterator[Finding]:
         """A bad state goes on, or begins."""
-        bad = self._bad.setdefault(device, _BadState(state, boot_id, frame.mono_ns, frame.time_ns))
-        self._seen_ns[device] = frame.time_ns
-        if bad.finding is None and frame.mono_ns - bad.mono_ns >= rule.after_s * 1e9:
-            finding = self._finding(frame, device, bad, rule)
+        now = self._now(device)
+        bad = self._bad.setdefault(device, _BadState(state, now.boot_id, now.mono_ns, now.time_ns))
+        self._seen_ns[device] = now.time_ns
+        if bad.finding is None and now.mono_ns - bad.mono_ns >= rule.after_s * 1e9:
+            finding = self._finding(now, device, bad, rule)
             self._bad[device] = replace(bad, finding=finding)
             yield finding
 
-    def _finding(self, frame: Frame, device: Device, bad: _BadState, rule: Rule) -> Finding:
+    def _finding(self, now: _ReadAt, device: Device, bad: _BadState, rule: Rule) -> Finding:
         return Finding(
             detector=self.name,
             device=device,
             fault=bad.state if device.kind == "node" else f"gpu_{bad.state}",
             phase="onset",
             severity=rule.severity,
-            onset_ns=min(bad.time_ns, frame.time_ns),  # the wall clock may have been set back since
-            time_ns=frame.time_ns,
+            onset_ns=min(bad.time_ns, now.time_ns),  # the wall clock may have been set back since
+            time_ns=now.time_ns,
             summary=rule.summary,
             action=rule.action,
-            evidence=(_lasts(bad.state, (frame.mono_ns - bad.mono_ns) / 1e9, device),),
+            evidence=(_lasts(bad.state, (now.mono_ns - bad.mono_ns) / 1e9, device),),
         )
+
+
+def _reads(frame: Frame, boot_id: str) -> Callable[[Device], _ReadAt]:
+    """When a frame was read at the node of a device."""
+    nodes, one = frame.nodes, _ReadAt(frame.time_ns, frame.mono_ns, boot_id)
+    if nodes is None:
+        return lambda _: one
+
+    def read(device: Device) -> _ReadAt:
+        node = nodes.names.index(device.host)
+        return _ReadAt(int(nodes.time_ns[node]), int(nodes.mono_ns[node]), nodes.boots[node])
+
+    return read
 
 
 def _lasts(state: str, seconds: float, device: Device) -> str:

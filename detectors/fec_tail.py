@@ -14,10 +14,10 @@ from detectors.kit.block_clock import BlockClock
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.instants import Times, ago
 from detectors.kit.page import Page, Shown, port_columns
 from detectors.kit.stateful import Component, Stateful
 from detectors.kit.stats import theil_sen
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
@@ -90,7 +90,7 @@ class FecTail(Stateful):
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Judge the hour that ended, then take in the frame."""
         findings: list[Finding] = []
-        at = self._elapsed.at(observation)
+        at = self._elapsed.times(observation)
         for frame in observation.frames:
             if frame.kind in self._tails and frame.devices:
                 findings += self._standing.swapped(frame, at)
@@ -111,14 +111,14 @@ class _Tail:
         self.components: dict[str, Component] = {"columns": self._columns, "clock": self._clock}
 
     def frame(
-        self, frame: Frame, boot_id: str, tracker: FindingTracker, at: Instant
+        self, frame: Frame, boot_id: str, tracker: FindingTracker, at: Times
     ) -> Iterator[Finding]:
         """Judge what ended, then take in the frame."""
-        columns, ended = self._columns, self._clock.turn(frame.mono_ns, boot_id)
+        columns, ended = self._columns, self._clock.turned(frame, boot_id)
         if ended is None:
             return
-        if ended:
-            yield from self._hour(min(ended, DAY), tracker, at)
+        for hours, then in self._clock.each(ended, at):
+            yield from self._hour(min(hours, DAY), tracker, then)
         columns.place(frame.devices)
         for name in self._names:
             if frame.counter(name)[1].any():
@@ -126,7 +126,7 @@ class _Tail:
                 columns["count"] += np.fmax(count, 0.0)  # NaN adds nothing
                 columns["seen"] |= np.isfinite(count)
 
-    def _hour(self, hours: int, tracker: FindingTracker, at: Instant) -> Iterator[Finding]:
+    def _hour(self, hours: int, tracker: FindingTracker, at: Times) -> Iterator[Finding]:
         columns = self._columns
         y = np.where(columns["seen"], np.log1p(columns["count"]), np.nan)
         gap = np.full((hours - 1, len(columns)), np.nan)
@@ -144,7 +144,7 @@ class _Tail:
                 columns.devices[row], float(columns["count"][row]), float(slope[row])
             )
             yield from tracker.holds(
-                columns.devices[row], verdict, at, at.time_ns - round(HOLDS * HOUR_S * 1e9)
+                columns.devices[row], verdict, at, ago(at, columns.devices[row], HOLDS * HOUR_S)
             )
         yield from tracker.end_rows(columns, columns["good"] >= DAY, at)
         columns.reset(np.ones(len(columns), np.bool_), "count", "seen")

@@ -13,16 +13,17 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.kit.block_clock import StepClock
+from detectors.kit.block_clock import Seconds, StepClock
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups, host_of
+from detectors.kit.instants import Times, ago
 from detectors.kit.literature import NVML
 from detectors.kit.maintenance import Maintenance
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.stateful import Stateful
-from pipeline.clock import SECOND_NS, Instant
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
@@ -98,14 +99,14 @@ class Frozen(Stateful):
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What begins and ends with this observation."""
-        at = self._elapsed.at(observation)
+        at = self._elapsed.times(observation)
         self._maintenance.take(observation.events)
         findings: list[Finding] = []
         whole = any(frame.kind == "gpu" for frame in observation.frames)
         for frame in observation.frames:
             if frame.kind == "gpu":
                 findings += self._standing.swapped(frame, at)
-                step_s = self._clock.step(frame.mono_ns, observation.boot_id)
+                step_s = self._clock.passed(frame, observation.boot_id)
                 if step_s is not None:
                     findings += self._polled(frame, step_s, at)
             elif frame.kind == "ib_port" or (
@@ -114,7 +115,7 @@ class Frozen(Stateful):
                 self._heard(frame, at)
         return findings
 
-    def _heard(self, frame: Frame, at: Instant) -> None:
+    def _heard(self, frame: Frame, at: Times) -> None:
         """Another source gave something of these hosts.
 
         Ports represent a node that has any: its facts come from the host's files.
@@ -129,7 +130,8 @@ class Frozen(Stateful):
             self._nodes["ports"][answered] = True
         else:
             answered = answered[~self._nodes["ports"][answered]]
-        self._nodes["heard_ns"][answered] = at.mono_ns
+        now_ns = np.broadcast_to(self._nodes.each(at.mono_ns), len(self._nodes))
+        self._nodes["heard_ns"][answered] = now_ns[answered]
 
     def _rows_of(self, frame: Frame) -> NDArray[np.intp]:
         """The row of the node of each device of a frame, -1 for hosts without GPUs; worked out
@@ -146,7 +148,7 @@ class Frozen(Stateful):
             self._others[frame.kind] = kept
         return kept[2]
 
-    def _polled(self, frame: Frame, step_s: float, at: Instant) -> Iterator[Finding]:
+    def _polled(self, frame: Frame, step_s: Seconds, at: Times) -> Iterator[Finding]:
         gpus, nodes = self._gpus, self._nodes
         gpus.place(frame.devices)
         group = self._hosts.of(gpus.devices)
@@ -163,12 +165,12 @@ class Frozen(Stateful):
         )
         gpus["still"] = np.where(still, gpus["still"] + 1, np.where(moves, 0, gpus["still"]))
         gpus["still_s"] = np.where(
-            still, gpus["still_s"] + step_s, np.where(moves, 0.0, gpus["still_s"])
+            still, gpus["still_s"] + gpus.each(step_s), np.where(moves, 0.0, gpus["still_s"])
         )
         gpus["moves"] = np.where(moves, gpus["moves"] + 1, np.where(still, 0, gpus["moves"]))
         nodes["still"] = np.where(moving_here > 0, 0, nodes["still"] + (still_here > 0))
         nodes["still_s"] = np.where(
-            moving_here > 0, 0.0, nodes["still_s"] + step_s * (still_here > 0)
+            moving_here > 0, 0.0, nodes["still_s"] + nodes.each(step_s) * (still_here > 0)
         )
         self._misses(here > 0, seen_here > 0, step_s)
         yield from self._report(group, at)
@@ -176,12 +178,12 @@ class Frozen(Stateful):
         if findings := self._standing.all():
             yield from self._end(findings, at)
 
-    def _misses(self, here: NDArray[np.bool_], seen: NDArray[np.bool_], step_s: float) -> None:
+    def _misses(self, here: NDArray[np.bool_], seen: NDArray[np.bool_], step_s: Seconds) -> None:
         nodes = self._nodes
         missed = here & ~seen
         nodes["unread"] = np.where(missed, nodes["unread"] + 1, np.where(seen, 0, nodes["unread"]))
         nodes["unread_s"] = np.where(
-            missed, nodes["unread_s"] + step_s, np.where(seen, 0.0, nodes["unread_s"])
+            missed, nodes["unread_s"] + nodes.each(step_s), np.where(seen, 0.0, nodes["unread_s"])
         )
         nodes["good"] = np.where(seen, nodes["good"] + 1, np.where(missed, 0, nodes["good"]))
         usual = here & (
@@ -192,12 +194,13 @@ class Frozen(Stateful):
             usual, np.minimum(share + SHARE_LEARN * (missed - share), SHARE_MOST), share
         )
 
-    def _report(self, group: NDArray[np.int64], at: Instant) -> Iterator[Finding]:
+    def _report(self, group: NDArray[np.int64], at: Times) -> Iterator[Finding]:
         gpus, nodes = self._gpus, self._nodes
         frozen = (nodes["still"] >= STILL_POLLS) & (nodes["still_s"] >= STILL_S)
         enough = np.maximum(UNREAD_POLLS, np.ceil(np.log(CHANCE) / np.log(nodes["share"])))
         alive = (nodes["heard_ns"] > 0) & (
-            at.mono_ns - nodes["heard_ns"] <= HEARD_SHARE * SECOND_NS * nodes["unread_s"]
+            nodes.each(at.mono_ns) - nodes["heard_ns"]
+            <= HEARD_SHARE * SECOND_NS * nodes["unread_s"]
         )
         unread = (nodes["unread"] >= enough) & (nodes["unread_s"] >= UNREAD_S) & alive
         for row in rows_where(frozen):
@@ -216,14 +219,12 @@ class Frozen(Stateful):
             )
 
     def _holds(
-        self, device: Device, verdict: Verdict, since_s: float, at: Instant
+        self, device: Device, verdict: Verdict, since_s: float, at: Times
     ) -> Iterator[Finding]:
         if not self._maintenance.covers(device):
-            yield from self._standing.holds(
-                device, verdict, at, at.time_ns - round(float(since_s) * SECOND_NS)
-            )
+            yield from self._standing.holds(device, verdict, at, ago(at, device, float(since_s)))
 
-    def _end(self, findings: list[Finding], at: Instant) -> Iterator[Finding]:
+    def _end(self, findings: list[Finding], at: Times) -> Iterator[Finding]:
         gpus, nodes = self._gpus, self._nodes
         for finding in findings:
             if finding.device.kind == "gpu":

@@ -12,12 +12,12 @@ from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups
+from detectors.kit.instants import Times, of_devices
 from detectors.kit.maintenance import Maintenance
 from detectors.kit.page import Page, Shown, gpu_columns
 from detectors.kit.resets import ResetTracker
 from detectors.kit.stateful import Component, Stateful
 from detectors.kit.stats import grouped_median
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
@@ -115,7 +115,7 @@ class NvLink(Stateful):
         """Judge the block that ended, then take in the frame."""
         self._maintenance.take(observation.events)
         findings: list[Finding] = []
-        at = self._elapsed.at(observation)
+        at = self._elapsed.times(observation)
         for frame in observation.frames:
             findings += self._standing.swapped(frame, at)
             if frame.kind == "nvlink":
@@ -181,19 +181,19 @@ class _Links:
         """The devices in MIG mode, 1 each."""
         return {self.columns.devices[row].id: 1.0 for row in rows_where(self.columns["split"])}
 
-    def settling(self, at: Instant) -> dict[str, float]:
+    def settling(self, at: Times) -> dict[str, float]:
         """The devices whose links may still come up: until when, ns."""
         until = self.columns["settles_ns"]
         return {
             self.columns.devices[row].id: float(until[row])
-            for row in rows_where(until > at.mono_ns)
+            for row in rows_where(until > self.columns.each(at.mono_ns))
         }
 
     def frame(
         self,
         frame: Frame,
         boot_id: str,
-        at: Instant,
+        at: Times,
         mode: NDArray[np.float64],
         settles: NDArray[np.float64],
         *,
@@ -205,15 +205,17 @@ class _Links:
         (device,): until when, ns, links may come up because of their GPU's new epoch, 0 where it
         has none.
         """
-        ended = self._clock.turn(frame.mono_ns, boot_id)
+        ended = self._clock.turned(frame, boot_id)
         if ended is None or not frame.devices:
             return
-        if ended:
-            yield from self._block(at, skip)
+        for _, then in self._clock.each(ended, at):
+            yield from self._block(then, skip)
         columns = self.columns
         columns.place(frame.devices)
         settles = columns.wide(
-            np.where(self._lives.new(frame, boot_id), at.mono_ns + SETTLE_NS, settles)
+            np.where(
+                self._lives.new(frame, boot_id), of_devices(frame, at.mono_ns) + SETTLE_NS, settles
+            )
         )
         mode = columns.wide(mode)
         columns["split"] = np.where(np.isfinite(mode), mode > 0, columns["split"])
@@ -229,7 +231,7 @@ class _Links:
         self,
         up: NDArray[np.float64],
         settles: NDArray[np.float64],
-        at: Instant,
+        at: Times,
         skip: frozenset[str],
     ) -> Iterator[Finding]:
         columns, seen = self.columns, np.isfinite(up)
@@ -248,14 +250,14 @@ class _Links:
         fell = (up < columns["up"]) & ~columns["off"]
         fewer = fell | (up < usual)
         columns["down_ns"] = np.where(
-            fewer & (columns["down"] == 0), at.mono_ns, columns["down_ns"]
+            fewer & (columns["down"] == 0), columns.each(at.mono_ns), columns["down_ns"]
         )
         columns["down"] = np.where(
             seen, np.where(fewer & ~settling, columns["down"] + 1, 0), columns["down"]
         )
         lasting = (
             (columns["down"] >= DOWN_READS)
-            & (at.mono_ns - columns["down_ns"] >= np.where(fell, DOWN_NS, SETTLE_NS))
+            & (columns.each(at.mono_ns) - columns["down_ns"] >= np.where(fell, DOWN_NS, SETTLE_NS))
             & seen
         )
         for row in rows_where(lasting):
@@ -272,7 +274,7 @@ class _Links:
         settles: NDArray[np.float64],
         seen: NDArray[np.bool_],
         some: NDArray[np.bool_],
-        at: Instant,
+        at: Times,
     ) -> NDArray[np.bool_]:
         """Rows whose links may still come up. ``some``: the row's group has a link that is up.
 
@@ -281,8 +283,9 @@ class _Links:
         """
         columns = self.columns
         until = np.fmax(columns["settles_ns"], settles)  # NaN is a device that is not in the frame
-        until = np.where(columns["off"] & some, at.mono_ns + SETTLE_NS, until)
-        over = seen & (until > 0) & (at.mono_ns >= until)
+        now_ns = columns.each(at.mono_ns)
+        until = np.where(columns["off"] & some, now_ns + SETTLE_NS, until)
+        over = seen & (until > 0) & (now_ns >= until)
         off = (columns["off"] | (over & (columns["up"] > 0))) & ~some
         for row in rows_where(off & ~columns["off"]):
             # a boot cures no link that was down before it
@@ -292,7 +295,7 @@ class _Links:
         return settling
 
     def _none_up(
-        self, up: NDArray[np.float64], at: Instant, skip: frozenset[str]
+        self, up: NDArray[np.float64], at: Times, skip: frozenset[str]
     ) -> Iterator[Finding]:
         devices, off = self.columns.devices, self.columns["off"]
         for host in sorted(
@@ -327,7 +330,7 @@ class _Links:
             ber=columns.wide(frame.gauge(self._prefix + "effective_bit_error_ratio")),
         )
 
-    def _block(self, at: Instant, skip: frozenset[str]) -> Iterator[Finding]:
+    def _block(self, at: Times, skip: frozenset[str]) -> Iterator[Finding]:
         columns, means = self.columns, self._means.close()
         bad = {
             "retries": columns["retried"],

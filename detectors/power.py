@@ -19,13 +19,13 @@ from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.dual_baseline import ACROSS, BlockResiduals, DualBaseline
 from detectors.kit.findings import Verdict
+from detectors.kit.instants import Times, ago
 from detectors.kit.literature import SILICON
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.peers import ACTIVE_PERCENT, Peers
 from detectors.kit.readings import per_second, reading
-from detectors.kit.snapshot import State
-from detectors.kit.stateful import Commit, Numbers
-from pipeline.clock import Instant
+from detectors.kit.regression import CAUSES, Regressions
+from detectors.kit.stateful import Numbers
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Event
@@ -35,17 +35,8 @@ WARNING = "warning"
 LIMIT = Limit(0.10, 5.0, 10)  # ln units; proposed, so a ticket at most
 # of tensor and of memory activity: a kernel that waits for others is busy and computes nothing
 IDLE_PERCENT = 2.0
-# what power follows: the voltage with the clock, and the units that switch
-CAUSES = ("clock", "tensor", "dram")
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
-FORGET = 2.0 ** (-1 / 1440)  # a day of blocks: half-life of the regression
-# The prior of the regression: ln power grows with about the square of the clock, and the weight of
-# so many blocks of one GPU.
-PRIOR, PRIOR_WEIGHT = np.array([2.0, 0.5, 0.2]), 1e-2
-# Dynamic power goes with f V^2: more than the cube of the clock is noise. What one block may
-# teach is bounded as well.
-MOST, CLIP = np.array([4.0, 4.0, 4.0]), 0.05
 FAULT = "power"
 
 
@@ -91,7 +82,7 @@ class Power(Blockwise):
         self._means, self._peers = BlockMeans(columns, names), Peers(columns)
         self._lanes, self._model = (
             DualBaseline(columns, self._numbers, {WARNING: LIMIT}, LIMIT),
-            _Regression(),
+            Regressions(columns),
         )
         super().__init__(BLOCK_S, columns)
 
@@ -122,7 +113,7 @@ class Power(Blockwise):
         }
         self._means.add(**{name: np.where(works, x, np.nan) for name, x in samples.items()})
 
-    def _block(self, at: Instant) -> Iterator[Finding]:
+    def _block(self, at: Times) -> Iterator[Finding]:
         columns, means = self._columns, self._means.close()
         with np.errstate(divide="ignore", invalid="ignore"):
             p, clock = (
@@ -146,21 +137,21 @@ class Power(Blockwise):
         )
         self._model.learn(x, p - self._lanes.job.b, clean & np.isfinite(judged.r))
 
-    def _report(self, judged: BlockResiduals, at: Instant) -> Iterator[Finding]:
+    def _report(self, judged: BlockResiduals, at: Times) -> Iterator[Finding]:
         columns, in_job = self._columns, self._lanes.reached(WARNING)
         loss = judged.loss(in_job)
         for row in rows_where((in_job | self._lanes.reached(ACROSS)) & np.isfinite(loss)):
             blocks = int(columns[f"run_{WARNING if in_job[row] else ACROSS}"][row])
             verdict = self._verdict(row, float(loss[row]), blocks)
             for finding in self._standing.holds(
-                columns.devices[row], verdict, at, at.time_ns - round(blocks * BLOCK_S * 1e9)
+                columns.devices[row], verdict, at, ago(at, columns.devices[row], blocks * BLOCK_S)
             ):
                 columns["reported"][row] = True
                 columns["good"][row] = columns["lasted"][row] = 0
                 yield finding
 
     def _end(
-        self, y: NDArray[np.float64], share: NDArray[np.float64], at: Instant
+        self, y: NDArray[np.float64], share: NDArray[np.float64], at: Times
     ) -> Iterator[Finding]:
         columns, reported = self._columns, self._columns["reported"]
         if not reported.any():
@@ -180,7 +171,7 @@ class Power(Blockwise):
             self._lanes.accept(normal)
 
     def _verdict(self, row: int, loss: float, blocks: int) -> Verdict:
-        beta = self._model.beta
+        beta = self._model.beta(row)
         return Verdict(
             FAULT,
             "ticket",
@@ -203,50 +194,3 @@ class Power(Blockwise):
             0.0,
             "percent",
         )
-
-
-class _Regression:
-    """Ridge regression of ln power on the causes, pooled over GPUs, by normal equations that
-    forget: O(1), whatever was seen.
-    """
-
-    def __init__(self) -> None:
-        self._xx = np.zeros((len(CAUSES), len(CAUSES)))
-        self._xy = np.zeros(len(CAUSES))
-        self.beta = PRIOR.copy()
-
-    def predict(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the causes (cause, row) explain, (row,)."""
-        explained: NDArray[np.float64] = self.beta @ x
-        return explained
-
-    def learn(self, x: NDArray[np.float64], y: NDArray[np.float64], use: NDArray[np.bool_]) -> None:
-        """One block: causes (cause, row) and what they should explain, (row,)."""
-        use = use & np.isfinite(x).all(axis=0) & np.isfinite(y)
-        if use.any():
-            x, known = x[:, use], self.predict(x[:, use])
-            y = known + np.clip(y[use] - known, -CLIP, CLIP)
-            self._xx = FORGET * self._xx + x @ x.T
-            self._xy = FORGET * self._xy + x @ y
-            ridge = PRIOR_WEIGHT * np.eye(len(CAUSES))
-            self.beta = np.clip(
-                np.linalg.solve(self._xx + ridge, self._xy + ridge @ PRIOR), 0.0, MOST
-            )
-
-    def state(self) -> State:
-        """The normal equations."""
-        return {"xx": self._xx, "xy": self._xy, "beta": self.beta}
-
-    def prepare(self, state: State) -> Commit:
-        """KeyError or ValueError where they are not there."""
-        n = len(CAUSES)
-        xx, xy, beta = (
-            state["xx"].reshape(n, n).copy(),
-            state["xy"].reshape(n).copy(),
-            state["beta"].reshape(n).copy(),
-        )
-
-        def commit() -> None:
-            self._xx, self._xy, self.beta = xx, xy, beta
-
-        return commit

@@ -17,12 +17,12 @@ from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.dual_baseline import BEHIND
 from detectors.kit.findings import Verdict
+from detectors.kit.instants import Times
 from detectors.kit.literature import NVML, SILICON
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.peers import Peers
 from detectors.kit.persistence import Persistence
 from detectors.kit.readings import duty, reading
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Event
@@ -98,14 +98,16 @@ class PowerCap(Blockwise):
         }
         self._means.add(**{name: columns.wide(x) for name, x in samples.items()})
 
-    def _block(self, at: Instant) -> Iterator[Finding]:
+    def _block(self, at: Times) -> Iterator[Finding]:
         columns, means = self._columns, self._means.close()
         logit = _logit(means["duty"])
         above = self._peers.centred(logit, means["used"]).d
         behind = self._peers.centred(np.log(means["clock"]), means["used"]).d
         known = np.isfinite(above) & np.isfinite(behind)
         bad = (above > ABOVE) & (behind < -BEHIND) & ~columns["lowered"]
-        begins, ends = self._runs.step(np.where(known, bad * 1.0, np.nan)[None, :], at.time_ns)
+        begins, ends = self._runs.step(
+            np.where(known, bad * 1.0, np.nan)[None, :], columns.each(at.time_ns)
+        )
         for row in rows_where(begins[0]):
             usual = float(1 / (1 + np.exp(above[row] - logit[row])))
             verdict = _verdict(

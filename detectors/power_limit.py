@@ -20,12 +20,12 @@ from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups
+from detectors.kit.instants import Times
 from detectors.kit.literature import NVML
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Stateful
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
@@ -104,14 +104,14 @@ class PowerLimit(Stateful):
         findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "gpu":
-                at = self._elapsed.at(observation)
+                at = self._elapsed.times(observation)
                 self._columns.place(frame.devices)
                 findings += self._standing.swapped(frame, at)
-                if self._clock.turn(frame.mono_ns, observation.boot_id):
-                    findings += self._block(frame, at)
+                for _, then in self._clock.ended(frame, observation.boot_id, at):
+                    findings += self._block(frame, then)
         return findings
 
-    def _block(self, frame: Frame, at: Instant) -> Iterator[Finding]:
+    def _block(self, frame: Frame, at: Times) -> Iterator[Finding]:
         enforced, default, requested = (
             self._columns.wide(reading(frame, f"power_limit_{which}_milliwatts"))
             for which in ("enforced", "default", "requested")
@@ -119,7 +119,7 @@ class PowerLimit(Stateful):
         yield from self._accept(enforced, np.minimum(default, self._declared), requested, at)
         short = self._columns["expected"] - enforced
         holds = np.where(np.isfinite(short), (short > ROUNDING_MW) * 1.0, np.nan)
-        begins, ends = self._runs.step(holds[None, :], frame.time_ns)
+        begins, ends = self._runs.step(holds[None, :], self._columns.times_ns(frame))
         if begins.any():
             yield from self._begin(rows_where(begins[0]), enforced, requested, at)
         if ends.any():
@@ -131,7 +131,7 @@ class PowerLimit(Stateful):
         enforced: NDArray[np.float64],
         default: NDArray[np.float64],
         requested: NDArray[np.float64],
-        at: Instant,
+        at: Times,
     ) -> Iterator[Finding]:
         """Learn what is expected of GPUs that are new, and a policy of GPUs that are known."""
         expected = self._columns["expected"]
@@ -165,7 +165,7 @@ class PowerLimit(Stateful):
             if finding.fault == POLICY and finding.device.host not in capped:
                 yield from self._standing.ends(finding.device, POLICY, at)
 
-    def _policy(self, host: str, limit: float, default: float, at: Instant) -> Iterator[Finding]:
+    def _policy(self, host: str, limit: float, default: float, at: Times) -> Iterator[Finding]:
         words = (
             f"All its GPUs have a power limit of {limit / 1000:.0f} W where the default is "
             f"{default / 1000:.0f} W."
@@ -191,7 +191,7 @@ class PowerLimit(Stateful):
         rows: Iterator[int],
         enforced: NDArray[np.float64],
         requested: NDArray[np.float64],
-        at: Instant,
+        at: Times,
     ) -> Iterator[Finding]:
         low, devices = self._runs.is_set(0), self._columns.devices
         peers = self._peers.of(devices)
@@ -232,7 +232,7 @@ class PowerLimit(Stateful):
             "watts",
         )
 
-    def _end(self, at: Instant) -> Iterator[Finding]:
+    def _end(self, at: Times) -> Iterator[Finding]:
         low, devices = self._runs.is_set(0), self._columns.devices
         bad = {devices[row] for row in rows_where(low)}
         hosts = {device.host for device in bad}

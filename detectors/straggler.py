@@ -15,13 +15,13 @@ from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.dual_baseline import ACROSS, BlockResiduals, DualBaseline
 from detectors.kit.findings import RANK, Verdict
+from detectors.kit.instants import Times, ago
 from detectors.kit.literature import GREYHOUND
 from detectors.kit.page import Page, Shown
 from detectors.kit.peers import Peers
 from detectors.kit.readings import duty, reading
 from detectors.kit.regime import Regime
 from detectors.kit.stateful import Numbers
-from pipeline.clock import Instant
 from pipeline.finding import SEVERITIES, Finding, Severity
 from pipeline.frame import Frame
 from pipeline.observation import Event
@@ -135,7 +135,7 @@ class Straggler(Blockwise):
         self._regime.forget(rows & ~keep)
         self._columns.reset(rows & ~keep, "history")
 
-    def _block(self, at: Instant) -> Iterator[Finding]:
+    def _block(self, at: Times) -> Iterator[Finding]:
         """Judge, then learn: rows under suspicion teach nothing."""
         columns, means = self._columns, self._means.close()
         worked = np.isfinite(means["d"])
@@ -165,7 +165,7 @@ class Straggler(Blockwise):
         explained = held > np.fmax(MIN_DUTY, EXPLAINS * loss)
         return np.where(here & ~explained, means["d"], np.nan)
 
-    def _report(self, judged: BlockResiduals, at: Instant) -> Iterator[Finding]:
+    def _report(self, judged: BlockResiduals, at: Times) -> Iterator[Finding]:
         columns, lanes = self._columns, self._lanes
         page = lanes.reached(CRITICAL)
         flickers = (
@@ -183,14 +183,14 @@ class Straggler(Blockwise):
             verdict, blocks = self._verdict(
                 row, SEVERITIES[level[row] - 1], bool(in_job[row]), float(loss[row])
             )
-            since_ns = at.time_ns - round(max(1, blocks) * BLOCK_S * 1e9)
+            since_ns = ago(at, columns.devices[row], max(1, blocks) * BLOCK_S)
             for finding in self._standing.holds(columns.devices[row], verdict, at, since_ns):
                 columns["reported_level"][row] = 1 + RANK[finding.severity]
                 columns["good"][row] = columns["lasted"][row] = 0
                 yield finding
 
     def _end(
-        self, y: NDArray[np.float64], share: NDArray[np.float64], at: Instant
+        self, y: NDArray[np.float64], share: NDArray[np.float64], at: Times
     ) -> Iterator[Finding]:
         opened, columns = self._standing.all(), self._columns
         if not opened:
@@ -246,7 +246,7 @@ class Straggler(Blockwise):
                 ),
                 (
                     f"{loss:.1%} below that in the last minute, {blocks} minutes in a row below "
-                    f"the limit; all GPUs spread by {lane.s:.1%}"
+                    f"the limit; all GPUs spread by {lane.spread(row):.1%}"
                 ),
                 f"{hits} of its last {HOUR} minutes of work below the critical limit",
             ),

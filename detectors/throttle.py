@@ -19,12 +19,12 @@ from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups, host_of, rack_of, share_by_group
+from detectors.kit.instants import Times
 from detectors.kit.literature import NVML
 from detectors.kit.page import Default, Page, gpu_columns
 from detectors.kit.readings import duty, reading
 from detectors.kit.resets import ResetTracker
 from detectors.kit.stateful import Stateful
-from pipeline.clock import Instant
 from pipeline.finding import Action, Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
@@ -211,17 +211,19 @@ class Throttle(Stateful):
         findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "gpu":
-                findings += self._frame(frame, self._elapsed.at(observation), observation.boot_id)
+                findings += self._frame(
+                    frame, self._elapsed.times(observation), observation.boot_id
+                )
         return findings
 
-    def _frame(self, frame: Frame, at: Instant, boot_id: str) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, at: Times, boot_id: str) -> Iterator[Finding]:
         self._columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
         new = self._columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0
         if new.any():
             self._means.drop(new)
             self._columns["idle"][new] = IDLE_BLOCKS - SETTLE_BLOCKS
-        ended = self._clock.turn(frame.mono_ns, boot_id)
+        ended = self._clock.turned(frame, boot_id)
         if ended is None:
             return
         samples = {reason.name: duty(frame, reason.name) for reason in REASONS}
@@ -230,10 +232,10 @@ class Throttle(Stateful):
             "clock": reading(frame, "sm_clock_megahertz"),
         }
         self._means.add(**{name: self._columns.wide(x) for name, x in samples.items()})
-        if ended:
-            yield from self._block(self._means.close(), at)
+        for _, then in self._clock.each(ended, at):
+            yield from self._block(self._means.close(), then)
 
-    def _block(self, means: dict[str, NDArray[np.float64]], at: Instant) -> Iterator[Finding]:
+    def _block(self, means: dict[str, NDArray[np.float64]], at: Times) -> Iterator[Finding]:
         duty = np.stack([means[name] for name in NAMES])
         idle = means["busy"] < ACTIVE_PERCENT
         self._rested(idle, means["busy"])
@@ -258,7 +260,7 @@ class Throttle(Stateful):
         self._columns.reset(idle & (self._columns["idle"] == IDLE_BLOCKS), *PAST)
 
     def _begin(
-        self, duty: NDArray[np.float64], clock: NDArray[np.float64], at: Instant
+        self, duty: NDArray[np.float64], clock: NDArray[np.float64], at: Times
     ) -> Iterator[Finding]:
         hot = (_COUNT[self._columns["over"] & RECENT] >= _BLOCKS) & np.isfinite(duty)
         for k, reason in enumerate(REASONS):
@@ -272,7 +274,7 @@ class Throttle(Stateful):
                         device, self._verdict(k, device, rows, duty[k], clock), at
                     )
 
-    def _end(self, at: Instant) -> Iterator[Finding]:
+    def _end(self, at: Times) -> Iterator[Finding]:
         warm = self._columns["warm"] != 0
         for finding in self._standing.all():
             k = next(k for k, reason in enumerate(REASONS) if reason.fault == finding.fault)

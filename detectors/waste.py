@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.kit.block_clock import StepClock
+from detectors.kit.block_clock import Seconds, StepClock
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import WORSE, FindingTracker, Verdict
+from detectors.kit.instants import Times, ago
 from detectors.kit.jobs import JobTracker
 from detectors.kit.literature import NVML
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.stateful import Stateful
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Observation
@@ -78,18 +78,19 @@ class Waste(Stateful):
         findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "gpu":
-                step_s = self._clock.step(frame.mono_ns, observation.boot_id)
+                step_s = self._clock.passed(frame, observation.boot_id)
                 if step_s is not None:
-                    at = self._elapsed.at(observation)
+                    at = self._elapsed.times(observation)
                     findings += [
                         *self._standing.swapped(frame, at),
                         *self._frame(frame, step_s, at),
                     ]
         return findings
 
-    def _frame(self, frame: Frame, step_s: float, at: Instant) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, step_s: Seconds, at: Times) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
+        step_s = columns.each(step_s)
         names = (
             "gpu_utilization_percent",
             "memory_used_bytes",
@@ -126,7 +127,7 @@ class Waste(Stateful):
             )
         return self._held
 
-    def _report(self, memory: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
+    def _report(self, memory: NDArray[np.float64], at: Times) -> Iterator[Finding]:
         columns = self._columns
         for open_one in self._standing.all():
             row = columns.row(open_one.device)
@@ -138,15 +139,18 @@ class Waste(Stateful):
             since_s = float(columns["orphaned_s"][row])
             columns["orphaned_next_s"][row] = np.inf
             yield from self._standing.holds(
-                columns.devices[row], _orphaned(float(memory[row])), at, _ago(at, since_s)
+                columns.devices[row],
+                _orphaned(float(memory[row])),
+                at,
+                ago(at, columns.devices[row], since_s),
             )
         for row in rows_where(columns["idle_s"] >= columns["idle_next_s"]):
             gpu, since_s = columns.devices[row], float(columns["idle_s"][row])
             columns["idle_next_s"][row] = WORSE * since_s
             verdict = _idle(self._jobs.of(gpu.host, gpu.id), since_s / HOUR_S)
-            yield from self._standing.holds(gpu, verdict, at, _ago(at, since_s))
+            yield from self._standing.holds(gpu, verdict, at, ago(at, gpu, since_s))
 
-    def _end(self, findings: list[Finding], at: Instant) -> Iterator[Finding]:
+    def _end(self, findings: list[Finding], at: Times) -> Iterator[Finding]:
         for finding in findings:
             row = self._columns.row(finding.device)
             other = "orphaned_s" if finding.fault == IDLE else "idle_s"
@@ -155,10 +159,6 @@ class Waste(Stateful):
                 and max(self._columns["fine_s"][row], self._columns[other][row]) >= CLEAR_S
             ):
                 yield from self._standing.ends(finding.device, finding.fault, at)
-
-
-def _ago(at: Instant, seconds: float) -> int:
-    return at.time_ns - round(seconds * S)
 
 
 def _orphaned(memory: float) -> Verdict:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.catalog import Field, fields_of
+from pipeline.node_times import NodeTimes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -147,6 +148,8 @@ class Frame:
     per device in ns, 0 where it gives none. ``time_ns`` is unix time, floored to whole
     microseconds, ``mono_ns`` the monotonic clock, both of the reading host. Arrays are made
     read-only. ``increments`` is added by the engine (pipeline/rates.py) and never stored.
+    ``nodes``: the times of each node in a frame that several are joined in (pipeline/joined.py);
+    ``time_ns`` and ``mono_ns`` are then those of one of them.
     """
 
     schema: Schema
@@ -158,6 +161,7 @@ class Frame:
     observed: NDArray[np.bool_]
     sampled_ns: NDArray[np.int64]
     increments: Increments | None = None
+    nodes: NodeTimes | None = None
 
     def __post_init__(self) -> None:
         n = len(self.devices)

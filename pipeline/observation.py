@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from pipeline.frame import Device, Frame, whole_microseconds
+from pipeline.node_times import NodeTimes
 
 Value = str | int | float | bool
 Outcome = Literal["ok", "failed", "overdue"]
@@ -68,7 +69,8 @@ class Observation:
     ``seq`` counts the observations of one agent's life over all sources: their total order.
     ``time_ns`` and ``mono_ns`` are the start of the read (unix time in whole microseconds),
     ``duration_ns`` how long it took. ``error`` says why a read with another outcome than ok gave
-    nothing.
+    nothing. ``nodes``: the times of each node in an observation that several are joined in
+    (pipeline/joined.py); ``host`` and ``boot_id`` are then empty.
     """
 
     source: str
@@ -83,6 +85,7 @@ class Observation:
     unread: tuple[Unread, ...] = ()
     outcome: Outcome = "ok"
     error: str = ""
+    nodes: NodeTimes | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "time_ns", whole_microseconds(self.time_ns))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Rates:
         self._period = period
         self._rows = Rows()
         self._devices: tuple[Device, ...] = ()
-        self._boot_id = ""
+        self._boots: str | tuple[str, ...] = ""
         self._at: NDArray[np.intp] | slice = slice(None)
         self._epoch: list[str] = []
         # Only counters that were ever observed are kept and computed: many in the catalogue
@@ -149,7 +150,8 @@ class Rates:
         Nearly all stand still in nearly every frame: what is rare is only done where it happens.
         """
         delta, seconds, quality = made.deltas[:-1], made.spans[:-1], made.qualities[:-1]
-        now_ns = np.where(frame.sampled_ns > 0, frame.sampled_ns, frame.time_ns)[None, :]
+        read_ns = frame.time_ns if frame.nodes is None else frame.nodes.row_times_ns
+        now_ns = np.where(frame.sampled_ns > 0, frame.sampled_ns, read_ns)[None, :]
         value, observed = frame.counters[self._live], frame.observed[self._live]
         last, seen = self._last[:, self._at], self._seen[:, self._at]
         known = observed & seen
@@ -222,9 +224,10 @@ class Rates:
         """Find each device's column; which devices began a new life since their
         last frame, (1, device).
         """
-        if frame.devices is self._devices and boot_id == self._boot_id:
+        boots = boot_id if frame.nodes is None else frame.nodes.boots
+        if frame.devices is self._devices and boots == self._boots:
             return np.zeros((1, len(self._devices)), np.bool_)
-        self._devices, self._boot_id = frame.devices, boot_id
+        self._devices, self._boots = frame.devices, boots
         rows = self._rows.place(frame.devices)
         more = len(self._rows) - len(self._epoch)
         if more:
@@ -233,8 +236,9 @@ class Rates:
             self._epoch += [""] * more
         self._at = slice(len(rows)) if rows == list(range(len(rows))) else np.array(rows, np.intp)
         changed = np.zeros(len(rows), np.bool_)
-        for i, (row, device) in enumerate(zip(rows, frame.devices, strict=True)):
-            epoch = f"{boot_id}/{device.attributes.get('epoch', '')}"
+        own = repeat(boot_id) if frame.nodes is None else frame.nodes.row_boots()
+        for i, (row, device, boot) in enumerate(zip(rows, frame.devices, own, strict=False)):
+            epoch = f"{boot}/{device.attributes.get('epoch', '')}"
             changed[i] = bool(self._epoch[row]) and self._epoch[row] != epoch
             self._epoch[row] = epoch
         return changed[None, :]

@@ -17,12 +17,13 @@ from detectors.ecc.wear import DAYS, Wear, days_left
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import AGAIN_NS, FindingTracker, Verdict
+from detectors.kit.instants import Times, instant_of
 from detectors.kit.literature import MEMORY, PAGE_1954, XIDS
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.resets import ResetTracker
 from detectors.kit.stateful import Component, Stateful
-from pipeline.clock import SECOND_NS, Instant
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Event, Observation
@@ -162,7 +163,7 @@ class Ecc(Stateful):
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What this observation says of the memories."""
-        at = self._elapsed.at(observation)
+        at = self._elapsed.times(observation)
         findings: list[Finding] = []
         for event in observation.events:
             self._take_events(event, at)
@@ -172,7 +173,7 @@ class Ecc(Stateful):
                 findings += self._frame(frame, at, observation.boot_id)
         return findings
 
-    def _take_events(self, event: Event, at: Instant) -> None:
+    def _take_events(self, event: Event, at: Times) -> None:
         """Remember what the driver says of memory errors."""
         row, code = (
             self._columns.row(event.device) if event.kind == "xid" else None,
@@ -183,9 +184,10 @@ class Ecc(Stateful):
         if code == MANY_CORRECTED:
             self._trend.hit(row)
         elif isinstance(code, int):
-            self._errors.add_xid(row, code, at.mono_ns - max(0, at.time_ns - event.time_ns))
+            now = instant_of(at, event.device)
+            self._errors.add_xid(row, code, now.mono_ns - max(0, now.time_ns - event.time_ns))
 
-    def _announced(self, event: Event, at: Instant) -> Iterator[Finding]:
+    def _announced(self, event: Event, at: Times) -> Iterator[Finding]:
         """What NVML announces beside XIDs."""
         row = self._columns.row(event.device) if event.kind in ANNOUNCED else None
         if row is None:
@@ -194,13 +196,13 @@ class Ecc(Stateful):
             self._trend.hit(row)
             return
         fatal = event.attributes.get("severity") == "fatal"
-        self._errors.poisoned(row, at.mono_ns, fatal=fatal)
+        self._errors.poisoned(row, instant_of(at, event.device).mono_ns, fatal=fatal)
         if fatal:
             words = ("a program used memory with such an error, as the driver announced",)
             verdict = Verdict(UNCORRECTABLE, "page", "COMPONENT_RESET", UNCONTAINED, words)
             yield from self._standing.holds(self._columns.devices[row], verdict, at)
 
-    def _frame(self, frame: Frame, at: Instant, boot_id: str) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, at: Times, boot_id: str) -> Iterator[Finding]:
         self._columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
         yield from self._reset(frame, boot_id, at)
@@ -209,11 +211,9 @@ class Ecc(Stateful):
         ):
             yield from self._facts(frame, at)
         yield from self._uncorrectable(frame, at)
-        alarm = self._trend.add(
-            _grew(frame, self._columns, "ecc_corrected"), frame.mono_ns, boot_id
-        )
-        if alarm is not None:
-            yield from self._hour(alarm, at)
+        errors = _grew(frame, self._columns, "ecc_corrected")
+        for alarm, then in self._trend.add(errors, frame, boot_id, at):
+            yield from self._hour(alarm, then)
 
     def _registers_changed(self, frame: Frame) -> bool:
         """Whether any register of the facts differs from the frame before: mostly none does, and
@@ -233,10 +233,10 @@ class Ecc(Stateful):
             or not np.array_equal(before[3], observed)
         )
 
-    def _facts(self, frame: Frame, at: Instant) -> Iterator[Finding]:
+    def _facts(self, frame: Frame, at: Times) -> Iterator[Finding]:
         memory = self._read(frame, at)
         begins, ends = self._runs.step(
-            np.stack([rule.holds(memory) for rule in RULES]), frame.time_ns
+            np.stack([rule.holds(memory) for rule in RULES]), self._columns.times_ns(frame)
         )
         for number, row in np.argwhere(begins).tolist():
             verdict = _verdict(number, memory, row)
@@ -246,14 +246,16 @@ class Ecc(Stateful):
         if ends.any():
             yield from self._end(at)
 
-    def _reset(self, frame: Frame, boot_id: str, at: Instant) -> Iterator[Finding]:
+    def _reset(self, frame: Frame, boot_id: str, at: Times) -> Iterator[Finding]:
         """A new epoch: what was pending should be repaired, and what was lost is lost."""
         new = self._lives.new(frame, boot_id)
         if new.any():
             fresh = np.nan_to_num(self._columns.wide(new.astype(np.float64))) > 0
             self._columns["survived"] |= fresh & self._columns["asked"]
             self._columns.reset(fresh, "asked", "corrected", "lost", "waits_ns")
-            self._columns["life_ns"] = np.where(fresh, at.mono_ns, self._columns["life_ns"])
+            self._columns["life_ns"] = np.where(
+                fresh, self._columns.each(at.mono_ns), self._columns["life_ns"]
+            )
             for row in rows_where(new):
                 yield from self._standing.ends(
                     frame.devices[row],
@@ -262,11 +264,11 @@ class Ecc(Stateful):
                     "the GPU was reset or its driver loaded again",
                 )
 
-    def _read(self, frame: Frame, at: Instant) -> Memory:
+    def _read(self, frame: Frame, at: Times) -> Memory:
         wide, columns = self._columns.wide, self._columns
         waits = wide(pending(frame))
         columns["asked_ns"] = np.where(
-            (waits > 0) & ~columns["asked"], at.mono_ns, columns["asked_ns"]
+            (waits > 0) & ~columns["asked"], columns.each(at.mono_ns), columns["asked_ns"]
         )
         columns["asked"] = np.where(np.isfinite(waits), waits > 0, columns["asked"])
         columns["survived"] &= ~(waits == 0)
@@ -280,14 +282,13 @@ class Ecc(Stateful):
         patient = (
             columns["corrected"]
             & ~columns["lost"]
-            & (at.mono_ns - columns["asked_ns"] < PATIENT_NS)
+            & (columns.each(at.mono_ns) - columns["asked_ns"] < PATIENT_NS)
         )
         pages = _increase(frame, columns, "retired_pages_double_bit")
         self._wear.add(
             np.nan_to_num(grew["correctable"]) + np.nan_to_num(grew["uncorrectable"]),
             np.nan_to_num(grew["uncorrectable"]) + np.nan_to_num(pages),
-            at.mono_ns,
-            "",
+            at,
         )
         seen = columns.present()
         return Memory(
@@ -310,7 +311,7 @@ class Ecc(Stateful):
             month=np.where(seen, self._wear.days(DAYS), np.nan),
         )
 
-    def _end(self, at: Instant) -> Iterator[Finding]:
+    def _end(self, at: Times) -> Iterator[Finding]:
         for finding in self._standing.all():
             row = self._columns.row(finding.device)
             if row is not None and finding.fault in FAULTS:
@@ -318,15 +319,17 @@ class Ecc(Stateful):
                 if not any(self._runs.is_set(number)[row] for number in rules):
                     yield from self._standing.ends(finding.device, finding.fault, at)
 
-    def _uncorrectable(self, frame: Frame, at: Instant) -> Iterator[Finding]:
+    def _uncorrectable(self, frame: Frame, at: Times) -> Iterator[Finding]:
         """Errors whose XID has come, or does not."""
+        now_ns = self._columns.each(at.mono_ns)
         for row, page, reported in self._errors.add(
-            _grew(frame, self._columns, "ecc_uncorrected"), at.mono_ns
+            _grew(frame, self._columns, "ecc_uncorrected"), now_ns
         ):
-            onset_ns = at.time_ns - (at.mono_ns - self._errors.since_ns(row))
             gpu = self._columns.devices[row]
             known = self._standing.get(gpu, UNCORRECTABLE)
             last_ns = 0 if known is None else max(known.onset_ns, known.again_ns)
+            now = instant_of(at, gpu)
+            onset_ns = now.time_ns - (now.mono_ns - self._errors.since_ns(row))
             # another error, not a fault that flickers: no rest for it
             yield from self._standing.holds(
                 gpu,
@@ -336,7 +339,7 @@ class Ecc(Stateful):
                 recurred=known is None,
                 again_ns=onset_ns if onset_ns - last_ns >= AGAIN_NS else 0,
             )
-        self._errors.done(at.mono_ns)
+        self._errors.done(now_ns)
 
     def _error(self, row: int, page: bool, reported: bool) -> Verdict:
         errors = f"{self._errors.count(row)} uncorrectable errors counted"
@@ -378,7 +381,7 @@ class Ecc(Stateful):
         words = f"{errors}, no matching XID within {PATIENCE_NS // SECOND_NS} s"
         return Verdict(UNCORRECTABLE, "page", "COMPONENT_RESET", summary, (words,))
 
-    def _hour(self, alarm: NDArray[np.bool_], at: Instant) -> Iterator[Finding]:
+    def _hour(self, alarm: NDArray[np.bool_], at: Times) -> Iterator[Finding]:
         columns, share = self._columns, self._trend.share
         for row in rows_where(alarm):
             hits, hours = int(columns["hits"][row]), int(columns["hours"][row])
@@ -405,9 +408,9 @@ class Ecc(Stateful):
                 yield from self._standing.ends(finding.device, finding.fault, at)
         yield from self._standing.due(at)
 
-    def _over(self, fault: str, row: int, at: Instant) -> bool:
+    def _over(self, fault: str, row: int, at: Times) -> bool:
         if fault == UNCORRECTABLE:
-            return self._errors.over(row, at.mono_ns)
+            return self._errors.over(row, instant_of(at, self._columns.devices[row]).mono_ns)
         return fault == TREND and self._trend.over(row)
 
 

@@ -29,6 +29,8 @@ PATIENCE_NS = 60 * SECOND_NS
 DECIDE_NS = 10 * SECOND_NS  # and within which the driver reports whether it was contained
 CLEAN_NS = 24 * 3600 * SECOND_NS  # without another error, or until the next reset
 
+Now = int | NDArray[np.int64]  # ns on the clock of durations; (row,) where nodes are joined
+
 
 class Errors:
     """Joins the counts with the XIDs, per GPU."""
@@ -64,7 +66,7 @@ class Errors:
         if fatal:
             self._columns["error_ns"][row] = at_ns
 
-    def add(self, errors: NDArray[np.float64], now_ns: int) -> Iterator[tuple[int, bool, bool]]:
+    def add(self, errors: NDArray[np.float64], now_ns: Now) -> Iterator[tuple[int, bool, bool]]:
         """New errors of one frame, (row,), NaN = not observed.
 
         Rows to report: whether it is a page, and whether any XID reported it.
@@ -89,7 +91,7 @@ class Errors:
             for row in rows_where(page | xids[CONTAINED] | self._past()):
                 yield row, bool(page[row]), bool(xids[:, row].any())
 
-    def done(self, now_ns: int) -> None:
+    def done(self, now_ns: Now) -> None:
         """Wait no more for those with their highest severity, or that waited long enough."""
         if self._columns["waits_ns"].any():
             self._columns.reset(
@@ -129,12 +131,12 @@ class Errors:
         )
         return past
 
-    def _late(self, now_ns: int) -> NDArray[np.bool_]:
+    def _late(self, now_ns: Now) -> NDArray[np.bool_]:
         waits = self._columns["waits_ns"]
         late: NDArray[np.bool_] = (waits > 0) & (now_ns - waits >= PATIENCE_NS)
         return late
 
-    def _page(self, xids: NDArray[np.bool_], now_ns: int) -> NDArray[np.bool_]:
+    def _page(self, xids: NDArray[np.bool_], now_ns: Now) -> NDArray[np.bool_]:
         """Not contained, or not reported as contained, and no reset since."""
         undecided = xids[UNDECIDED] & (now_ns - self._columns["xid_ns"][UNDECIDED] >= DECIDE_NS)
         severe = xids[UNCONTAINED] | (~xids[CONTAINED] & (undecided | self._late(now_ns)))

@@ -4,6 +4,7 @@ bad cell may fire thousands.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import exp, log
 
 import numpy as np
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 
 from detectors.kit.block_clock import BlockClock, BlockMeans
 from detectors.kit.columns import Columns, Ring
+from detectors.kit.instants import Times
 from detectors.kit.stateful import Numbers
 from detectors.kit.stats import bernoulli_cusum, bernoulli_steps
+from pipeline.frame import Frame
 
 HOUR_S = 3600.0
 # Healthy share of hours with an error: what the fleet shows, at least 0.2 %, with half a hit in
@@ -84,24 +87,26 @@ class Trend:
     @property
     def share(self) -> float:
         """The healthy share of hours with an error."""
-        return self.fleet["share"]
+        return self._number("share")
 
     def in_week(self, row: int) -> int:
         """Hours with an error within the last week."""
         return int(self._columns["week"][:, row].sum())
 
     def add(
-        self, errors: NDArray[np.float64], mono_ns: int, boot_id: str
-    ) -> NDArray[np.bool_] | None:
+        self, errors: NDArray[np.float64], frame: Frame, boot_id: str, at: Times
+    ) -> Iterator[tuple[NDArray[np.bool_], Times]]:
         """New errors of one frame, (row,), NaN = not observed; where an
-        hour ends: which rows alarm.
+        hour ends: which rows alarm, and when. Joined nodes are in sight one by one.
         """
-        ended = self.clock.turn(mono_ns, boot_id)
+        ended = self.clock.turned(frame, boot_id)
         if ended is None:
-            return None
+            return
         self.means.add(errors=errors)
         self._columns["hit"] |= errors > 0
-        return self._hour(ended) if ended else None
+        # Each node has learnt another healthy share.
+        for hours, then in self.clock.each(ended, at, singly=True):
+            yield self._hour(hours), then
 
     def hit(self, row: int) -> None:
         """The driver itself reported many errors (XID 92): this hour has one."""
@@ -140,13 +145,17 @@ class Trend:
         """Put the hour that ended into the ring of the week, those that nobody saw after it; hours
         with an error in the week, (row,).
         """
-        week, hour = self._columns["week"], int(self.fleet["hour"])
+        week, hour = self._columns["week"], int(self._number("hour"))
         week[hour % WEEK_HOURS] = hit
         for unseen in range(hour + 1, hour + min(ended, WEEK_HOURS)):
             week[unseen % WEEK_HOURS] = False
         self.fleet["hour"] = float(hour + ended)
         count: NDArray[np.int64] = week.sum(axis=0)
         return count
+
+    def _number(self, name: str) -> float:
+        """Of all GPUs, or of those of the one node in sight."""
+        return float(np.reshape(self.fleet[name], -1)[0])
 
     def over(self, row: int) -> bool:
         """Whether it has been calm for long enough."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from detectors.ecc.facts import MAX_REMAPS, Memory
 from detectors.kit.block_clock import BlockClock
 from detectors.kit.columns import Columns, Ring
+from detectors.kit.instants import Times
 
 HOURS, DAYS = 24, 30
 # A bank has 8 spare rows (NVIDIA GPU Memory Error Management). NVML names only classes; these are
@@ -25,6 +26,7 @@ MAX_ROWS = 1e15  # counted in one reading
 class Wear:
     """Counts failed rows by hour and by day; the newest bin is the running one.
 
+    >>> from pipeline.clock import Instant
     >>> from pipeline.frame import Device
     >>> columns = Columns(**Wear.fills())
     >>> columns.place((Device("n1", "gpu", "a"),))
@@ -33,8 +35,7 @@ class Wear:
     ...     wear.add(
     ...         np.array([1.0 if hour in (0, 48) else 0.0]),
     ...         np.array([1.0 if hour in (0, 48) else 0.0]),
-    ...         hour * 3600 * 10**9,
-    ...         "boot",
+    ...         Instant(0, hour * 3600 * 10**9),
     ...     )
     >>> wear.day().tolist(), wear.days(7).tolist()
     ([1], [2])
@@ -53,14 +54,14 @@ class Wear:
         self,
         rows: NDArray[np.float64],
         uncorrectable: NDArray[np.float64],
-        now_ns: int,
-        boot_id: str,
+        at: Times,
     ) -> None:
         """New failed rows of any cause, and those by uncorrectable errors,
         both (row,); NaN is none.
         """
         for clock, name in ((self.hour, "by_hour"), (self.midnight, "by_day")):
-            self._turn(name, clock.turn(now_ns, boot_id) or 0)
+            for bins, _ in clock.each(clock.turned_at(at), at):
+                self._turn(name, bins)
         self._columns["by_hour"][0] += _whole(rows)
         self._columns["by_day"][0] += _whole(uncorrectable)
 

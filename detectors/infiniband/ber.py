@@ -10,21 +10,22 @@ QDR.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detectors.infiniband.ports import ACTIVE, Links, Twins, gigabits, port_name, saturated
-from detectors.kit.block_clock import BlockClock, StepClock
+from detectors.kit.block_clock import BlockClock, Seconds, StepClock
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.instants import Times
 from detectors.kit.literature import IBTA, PAGE_1954, UFM
 from detectors.kit.page import Page, port_columns
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Numbers, Stateful
 from detectors.kit.stats import alpha_of, poisson_cusum, poisson_k
-from pipeline.clock import Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Frame
 from pipeline.observation import Observation
@@ -105,16 +106,17 @@ class IbBer(Stateful):
         findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "ib_port":
-                findings += self._standing.swapped(frame, self._elapsed.at(observation))
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                for _ in range(min(ended or 0, LONG[0])):
-                    findings += self._minute(self._elapsed.at(observation))
-                seconds = self._step.step(frame.mono_ns, observation.boot_id)
+                findings += self._standing.swapped(frame, self._elapsed.times(observation))
+                ended = self._clock.turned(frame, observation.boot_id)
+                for minutes, then in self._clock.each(ended, self._elapsed.times(observation)):
+                    for _ in range(min(minutes, LONG[0])):
+                        findings += self._minute(then)
+                seconds = self._step.passed(frame, observation.boot_id)
                 if ended is not None and seconds is not None:
                     self._count(frame, seconds)
         return findings
 
-    def _count(self, frame: Frame, seconds: float) -> None:
+    def _count(self, frame: Frame, seconds: Seconds) -> None:
         columns = self._columns
         columns.place(frame.devices)
         rate = columns.wide(reading(frame, "rate_bits_per_second"))
@@ -122,7 +124,7 @@ class IbBer(Stateful):
         state = columns.wide(frame.gauge("state"))
         columns["up_s"] = np.where(
             np.isin(state, ACTIVE),
-            columns["up_s"] + seconds,
+            columns["up_s"] + columns.each(seconds),
             np.where(np.isnan(state), columns["up_s"], 0.0),
         )
         errors = self._errors(frame)
@@ -130,7 +132,7 @@ class IbBer(Stateful):
         columns["n"] += amount
         columns["seen"] += np.isfinite(state)
         columns["counted"] += np.isfinite(errors)
-        columns["minutes"][int(self._numbers["minute"])] += amount
+        columns["minutes"][self._slot()] += amount
         self._numbers["frames"] += 1
 
     def _errors(self, frame: Frame) -> NDArray[np.float64]:
@@ -144,21 +146,20 @@ class IbBer(Stateful):
             errors = np.where(np.isnan(errors) & ~stuck, crc, errors)
         return errors
 
-    def _minute(self, at: Instant) -> Iterator[Finding]:
+    def _minute(self, at: Times) -> Iterator[Finding]:
         columns, numbers = self._columns, self._numbers
         columns["age"] += (columns["age"] > 0) | (columns["seen"] > 0)
-        if (numbers["minute"] + 1) % WINDOW_MINUTES == 0:
-            yield from self._window(at)
+        for _, then in self._clock.each((numbers["minute"] + 1) % WINDOW_MINUTES == 0, at):
+            yield from self._window(then)
         numbers["minute"] = (numbers["minute"] + 1) % LONG[0]
-        columns["minutes"][int(numbers["minute"])] = 0.0
+        columns["minutes"][self._slot()] = 0.0
 
-    def _window(self, at: Instant) -> Iterator[Finding]:
+    def _window(self, at: Times) -> Iterator[Finding]:
         """Judge, then learn: while S is high the past is not added to."""
         columns, numbers = self._columns, self._numbers
-        numbers["usual"] = max(numbers["frames"], 0.9 * numbers["usual"])
-        full = (columns["seen"] >= max(1.0, FULL_SHARE * numbers["usual"])) & (
-            columns["counted"] > 0
-        )
+        numbers["usual"] = np.maximum(numbers["frames"], 0.9 * numbers["usual"])
+        enough = columns.each(np.maximum(1.0, FULL_SHARE * numbers["usual"]))
+        full = (columns["seen"] >= enough) & (columns["counted"] > 0)
         n = np.where(full & np.isfinite(columns["rate"]), columns["n"], np.nan)
         k, h = self._bounds()
         columns["S"] = np.minimum(poisson_cusum(columns["S"], n, k), 2 * h)
@@ -186,7 +187,7 @@ class IbBer(Stateful):
         h = LIMITS[np.searchsorted(RATIOS * (1 + 1e-9), good / least)]
         return k, h
 
-    def _report(self, h: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
+    def _report(self, h: NDArray[np.float64], at: Times) -> Iterator[Finding]:
         columns = self._columns
         alarm = (columns["S"] >= h) & (columns["age"] >= SHORT[0])
         if not alarm.any():
@@ -205,9 +206,18 @@ class IbBer(Stateful):
 
     def _recent(self, minutes: int) -> NDArray[np.float64]:
         """Errors of the last minutes, (row,)."""
-        last = (int(self._numbers["minute"]) - np.arange(minutes)) % LONG[0]
-        recent: NDArray[np.float64] = self._columns["minutes"][last].sum(axis=0)
+        rows = np.arange(len(self._columns))
+        now = np.broadcast_to(self._columns.each(self._numbers["minute"]), len(rows))
+        last = (now.astype(np.int64) - np.arange(minutes)[:, None]) % LONG[0]
+        recent: NDArray[np.float64] = self._columns["minutes"][last, rows].sum(axis=0)
         return recent
+
+    def _slot(self) -> Any:
+        """Where the errors of this minute are in the ring."""
+        columns, minute = self._columns, self._numbers["minute"]
+        if not columns.joined:
+            return int(minute)
+        return columns.each(minute).astype(np.int64), np.arange(len(columns))
 
     def _verdict(self, row: int, severity: Severity, counts: dict[int, float]) -> Verdict:
         columns = self._columns
@@ -262,9 +272,7 @@ class IbBer(Stateful):
             "other end's transmitter"
         )
 
-    def _end(
-        self, h: NDArray[np.float64], seen: NDArray[np.bool_], at: Instant
-    ) -> Iterator[Finding]:
+    def _end(self, h: NDArray[np.float64], seen: NDArray[np.bool_], at: Times) -> Iterator[Finding]:
         columns = self._columns
         if not self._standing.all():
             return

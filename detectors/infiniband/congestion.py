@@ -14,11 +14,11 @@ from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups, host_of, share_by_group
+from detectors.kit.instants import Times
 from detectors.kit.literature import IBTA
 from detectors.kit.page import Page, port_columns
 from detectors.kit.readings import reading
 from detectors.kit.stats import Moments, alpha_of, ew_update
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 
@@ -93,7 +93,7 @@ class IbCongestion(Blockwise):
         rate = columns.wide(reading(frame, "rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
 
-    def _block(self, at: Instant) -> Iterator[Finding]:
+    def _block(self, at: Times) -> Iterator[Finding]:
         columns, means = self._columns, self._means.close()
         y = np.where(means["bits"] > MIN_TRAFFIC * columns["rate"], np.log1p(means["wait"]), np.nan)
         moments = Moments(columns["m"], columns["v"], columns["learnt"])
@@ -107,7 +107,7 @@ class IbCongestion(Blockwise):
         self,
         asked: np.ndarray[tuple[int], np.dtype[np.bool_]],
         y: np.ndarray[tuple[int], np.dtype[np.float64]],
-        at: Instant,
+        at: Times,
     ) -> Iterator[Finding]:
         columns = self._columns
         waits = columns["run"] >= BLOCKS

@@ -12,9 +12,9 @@ from detectors.infiniband.ports import Twins, port_name
 from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.findings import Verdict
+from detectors.kit.instants import Times
 from detectors.kit.literature import IBTA, UFM
 from detectors.kit.page import Default, Page, port_columns
-from pipeline.clock import Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Frame
 
@@ -190,7 +190,7 @@ class IbErrors(Blockwise):
             columns["seen"] |= np.isfinite(rose)
         columns["packets"] += np.fmax(columns.wide(frame.increase("receive_packets")), 0.0)
 
-    def _block(self, at: Instant) -> Iterator[Finding]:
+    def _block(self, at: Times) -> Iterator[Finding]:
         columns, sums = self._columns, self._columns["sums"]
         packets = columns["packets"]
         # a window without a reading is none: it neither adds to a fault nor heals it

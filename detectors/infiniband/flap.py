@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.infiniband.ports import ACTIVE, SWITCH_PORTS, Links, Twins, port_name
-from detectors.kit.block_clock import StepClock
+from detectors.kit.block_clock import Seconds, StepClock
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.instants import Times, ago, instant_of
 from detectors.kit.maintenance import Maintenance
 from detectors.kit.page import Page, port_columns
 from detectors.kit.snapshot import State
@@ -85,25 +86,26 @@ class IbFlap(Stateful):
         """Links that flap, and those that no longer do."""
         self._maintenance.take(observation.events)
         findings: list[Finding] = []
-        at = self._elapsed.at(observation)
+        at = self._elapsed.times(observation)
         for frame in observation.frames:
             if frame.kind == "node":
                 self._rebooted(frame, at)
             elif frame.kind == "ib_port":
                 findings += self._standing.swapped(frame, at)
-                seconds = self._clock.step(frame.mono_ns, observation.boot_id)
+                seconds = self._clock.passed(frame, observation.boot_id)
                 if seconds is not None:
                     findings += self._frame(frame, seconds, at)
         return findings
 
-    def _frame(self, frame: Frame, seconds: float, at: Instant) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, passed: Seconds, at: Times) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
+        seconds = columns.each(passed)
         self._links.look(columns.devices)
         state = columns.wide(frame.gauge("state"))
         seen, active = np.isfinite(state), np.isin(state, ACTIVE)
         rose = self._twins.increase(frame, "link_downed") > 0
-        columns["downed_ns"] = np.where(rose, at.mono_ns, columns["downed_ns"])
+        columns["downed_ns"] = np.where(rose, columns.each(at.mono_ns), columns["downed_ns"])
         left = seen & ~active & columns["up"]
         columns["open"] |= rose | left
         columns["away_s"] = np.where(
@@ -119,10 +121,10 @@ class IbFlap(Stateful):
         yield from self._end(at)
         yield from self._standing.due(at)
 
-    def _count(self, active: NDArray[np.bool_], at: Instant) -> Iterator[Finding]:
+    def _count(self, active: NDArray[np.bool_], at: Times) -> Iterator[Finding]:
         columns, links = self._columns, self._links
         recent = (columns["downed_ns"] > 0) & (
-            at.mono_ns - columns["downed_ns"] <= TOGETHER_S * 1e9
+            columns.each(at.mono_ns) - columns["downed_ns"] <= TOGETHER_S * 1e9
         )
         by_counter = recent & links.across(recent, unseen=True)
         event = (
@@ -135,17 +137,17 @@ class IbFlap(Stateful):
         columns["counted"] |= event
         for row in rows_where(event):
             if self._maintenance.covers(columns.devices[row]) or self._boots.recent(
-                self._hosts(row), at
+                self._hosts(row), instant_of(at, columns.devices[row])
             ):
                 event[row] = False
         columns["events"][1:, event] = columns["events"][:-1, event]
-        columns["events"][0, event] = at.mono_ns
+        np.copyto(columns["events"][0], columns.each(at.mono_ns), where=event)
         self._drop_switches(at)
         for row in rows_where(event & links.reports & (columns["events"][0] > 0)):
             yield from self._report(row, at)
 
-    def _report(self, row: int, at: Instant) -> Iterator[Finding]:
-        age_s = (at.mono_ns - self._columns["events"][:, row]) / 1e9
+    def _report(self, row: int, at: Times) -> Iterator[Finding]:
+        age_s = (self._now_ns(row, at) - self._columns["events"][:, row]) / 1e9
         ages_s = np.where(self._columns["events"][:, row] > 0, age_s, np.inf)
         port = self._columns.devices[row]
         page = ages_s[MANY - 1] <= MANY_S
@@ -169,8 +171,11 @@ class IbFlap(Stateful):
                 "events",
             )
             yield from self._standing.holds(
-                port, verdict, at, at.time_ns - round(ages_s[events - 1] * 1e9)
+                port, verdict, at, ago(at, port, float(ages_s[events - 1]))
             )
+
+    def _now_ns(self, row: int, at: Times) -> int:
+        return instant_of(at, self._columns.devices[row]).mono_ns
 
     def _other_end(self, row: int) -> str:
         other = int(self._links.other[row])
@@ -178,37 +183,40 @@ class IbFlap(Stateful):
             return "the other end of the link is not monitored"
         return f"the other end, {port_name(self._columns.devices[other])}, lost it too"
 
-    def _end(self, at: Instant) -> Iterator[Finding]:
+    def _end(self, at: Times) -> Iterator[Finding]:
         columns = self._columns
         for finding in self._standing.all():
             row = columns.row(finding.device)
             if (
                 row is not None
-                and (at.mono_ns - columns["events"][0, row]) / 1e9 > CLEAN_S[finding.severity]
+                and (self._now_ns(row, at) - columns["events"][0, row]) / 1e9
+                > CLEAN_S[finding.severity]
             ):
                 columns["events"][:, row] = 0
                 yield from self._standing.ends(finding.device, finding.fault, at)
 
-    def _drop_switches(self, at: Instant) -> None:
+    def _drop_switches(self, at: Times) -> None:
         """Events that came together on many ports of a switch are the switch's."""
         events, links = self._columns["events"], self._links
-        fresh = (events[0] > 0) & (at.mono_ns - events[0] <= TOGETHER_S * 1e9)
+        now_ns = self._columns.each(at.mono_ns)
+        fresh = (events[0] > 0) & (now_ns - events[0] <= TOGETHER_S * 1e9)
         switch = fresh & (links.of_leaf(fresh & links.reports) >= SWITCH_PORTS)
         if switch.any():
             events[:-1, switch] = events[1:, switch]
             events[-1, switch] = 0
 
-    def _rebooted(self, frame: Frame, at: Instant) -> None:
+    def _rebooted(self, frame: Frame, at: Times) -> None:
         """Forget what the links of nodes that have just booted did around it."""
         hosts = self._boots.take(frame, at)
         if not hosts:
             return
         events = self._columns["events"]
+        if self._columns.joined:  # other nodes may have been in sight
+            self._links.look(self._columns.devices)
         for row in range(len(self._columns)):
             if hosts & self._hosts(row):
-                kept = [
-                    t for t in events[:, row].tolist() if t and at.mono_ns - t > 2 * REBOOT_S * 1e9
-                ]
+                now_ns = self._now_ns(row, at)
+                kept = [t for t in events[:, row].tolist() if t and now_ns - t > 2 * REBOOT_S * 1e9]
                 events[:, row] = kept + [0] * (SLOW - len(kept))
 
     def _hosts(self, row: int) -> set[str]:
@@ -224,7 +232,7 @@ class _Boots:
     def __init__(self) -> None:
         self._booted: dict[str, float] = {}  # host -> unix seconds
 
-    def take(self, frame: Frame, at: Instant) -> set[str]:
+    def take(self, frame: Frame, at: Times) -> set[str]:
         """Hosts that were booted since they were seen last."""
         restarted = set()
         for device, boot_s in zip(
@@ -235,7 +243,7 @@ class _Boots:
                 if (
                     known is not None
                     and boot_s > known + 1
-                    and at.time_ns / 1e9 - boot_s < 2 * REBOOT_S
+                    and instant_of(at, device).time_ns / 1e9 - boot_s < 2 * REBOOT_S
                 ):
                     restarted.add(device.host)
                 self._booted[device.host] = boot_s

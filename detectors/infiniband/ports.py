@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.kit.columns import Columns
+from detectors.kit.roll import Roll
 from pipeline.frame import Device, Frame
 from pipeline.rates import OK, RESET, SATURATED
 
@@ -84,19 +85,32 @@ class Links:
 
     def __init__(self) -> None:
         self._devices: tuple[Device, ...] | None = None
+        self._joined = False
         self.other = np.zeros(0, np.int64)
         self.reports, self.of_switch = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self.leaf = np.zeros(0, np.int64)
         self.leaves: tuple[str, ...] = ()
+
+    def join(self, _roll: Roll) -> None:
+        """Of several nodes: a link is seen at both ends where both are the node's own."""
+        self._joined = True
 
     def look(self, devices: tuple[Device, ...]) -> None:
         """Take over the devices of all rows."""
         if devices is self._devices:
             return
         self._devices = devices
-        rows = {device.id: row for row, device in enumerate(devices)}
+        whose = [device.host if self._joined else "" for device in devices]
+        rows = {
+            (host, device.id): row
+            for row, (host, device) in enumerate(zip(whose, devices, strict=True))
+        }
         self.other = np.array(
-            [rows.get(device.attributes.get("peer", ""), -1) for device in devices], np.int64
+            [
+                rows.get((host, device.attributes.get("peer", "")), -1)
+                for host, device in zip(whose, devices, strict=True)
+            ],
+            np.int64,
         )
         switch = self.of_switch = np.array(
             [device.host == device.attributes.get("leaf") for device in devices], np.bool_
@@ -104,12 +118,16 @@ class Links:
         first = np.arange(len(devices)) < self.other
         seen = self.other >= 0
         self.reports = ~seen | (~switch & (np.where(seen, switch[self.other], False) | first))
-        known: dict[str, int] = {}
+        known: dict[tuple[str, str], int] = {}
         names = [device.attributes.get("leaf", "") for device in devices]
         self.leaf = np.array(
-            [known.setdefault(name, len(known)) if name else -1 for name in names], np.int64
+            [
+                known.setdefault((host, name), len(known)) if name else -1
+                for host, name in zip(whose, names, strict=True)
+            ],
+            np.int64,
         )
-        self.leaves = tuple(known)
+        self.leaves = tuple(name for _, name in known)
 
     def across(self, values: NDArray[np.bool_], unseen: bool) -> NDArray[np.bool_]:
         """What holds at the other end of each row's link, ``unseen`` where that is not seen."""

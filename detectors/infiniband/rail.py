@@ -15,12 +15,12 @@ from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups
+from detectors.kit.instants import Times, ago
 from detectors.kit.literature import GREYHOUND
 from detectors.kit.page import Page, Shown
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Numbers
 from detectors.kit.stats import peer_deviation
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 
@@ -88,7 +88,7 @@ class IbRail(Blockwise):
         rate = columns.wide(reading(frame, "rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
 
-    def _block(self, at: Instant) -> Iterator[Finding]:
+    def _block(self, at: Times) -> Iterator[Finding]:
         columns, lane = self._columns, self._lane
         bits = self._means.close()["bits"]
         node = self._nodes.of(columns.devices)
@@ -113,7 +113,7 @@ class IbRail(Blockwise):
                 columns.devices[row],
                 verdict,
                 at,
-                at.time_ns - round(columns["run"][row] * BLOCK_S * 1e9),
+                ago(at, columns.devices[row], float(columns["run"][row]) * BLOCK_S),
             )
         yield from self._standing.end_rows(columns, columns["good"] >= CLEAR_BLOCKS, at)
         lane.learn(y, columns["run"] > 0)

@@ -12,10 +12,10 @@ from detectors.infiniband.ports import port_name, saturated
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.instants import Times
 from detectors.kit.literature import IBTA
 from detectors.kit.page import Default, Page, port_columns
 from detectors.kit.stateful import Stateful
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Observation
@@ -64,7 +64,7 @@ class IbSaturation(Stateful):
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Counters that reached their end, or left it."""
-        at = self._elapsed.at(observation)
+        at = self._elapsed.times(observation)
         return [
             f
             for frame in observation.frames
@@ -72,7 +72,7 @@ class IbSaturation(Stateful):
             for f in self._frame(frame, at)
         ]
 
-    def _frame(self, frame: Frame, at: Instant) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, at: Times) -> Iterator[Finding]:
         yield from self._standing.swapped(frame, at)
         columns = self._columns
         columns.place(frame.devices)

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detectors.kit.columns import Columns
+from detectors.kit.pooled import moved, pools
 from detectors.kit.stateful import Numbers
 from detectors.kit.stats import alpha_of, median_mad
 
+Spread = Any  # float, or (row,) where nodes are joined
 SPREAD_WEIGHT = 0.01  # of one block in the pooled variance
-MIN_POOLED = 32  # a spread over fewer devices would follow the few
 START_S = 0.01  # ln units: what silicon wanders by under load
 
 
@@ -30,9 +32,12 @@ class Limit:
     sigmas: float
     blocks: int
 
-    def at(self, s: float) -> float:
-        """The residual itself, positive."""
-        return max(self.floor, self.sigmas * s)
+    def at(self, s: Spread) -> Spread:
+        """The residual itself, positive; of joined nodes (row,)."""
+        limit = self.sigmas * s
+        if isinstance(limit, np.ndarray):
+            return np.maximum(self.floor, limit)
+        return max(self.floor, limit)
 
 
 class Baseline:
@@ -60,7 +65,7 @@ class Baseline:
         *,
         warm: int,
         half_life: float,
-        clip: Callable[[float], float],
+        clip: Callable[[Spread], Spread],
     ) -> None:
         self._columns, self._numbers, self.name = columns, numbers, name
         self._warm, self._alpha, self._clip = warm, alpha_of(half_life), clip
@@ -88,9 +93,15 @@ class Baseline:
         return n
 
     @property
-    def s(self) -> float:
-        """Pooled spread of residuals."""
-        return float(np.sqrt(self._numbers[f"{self.name}_s2"]))
+    def s(self) -> Spread:
+        """Pooled spread of residuals; of joined nodes (row,)."""
+        s = np.sqrt(self._numbers[f"{self.name}_s2"])
+        return self._columns.each(s) if self._columns.joined else float(s)
+
+    def spread(self, row: int) -> float:
+        """Pooled spread of residuals where a row belongs."""
+        s = self.s
+        return float(s[row]) if isinstance(s, np.ndarray) else s
 
     def residual(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """What each row is above its baseline, (row,), NaN while that is not learnt."""
@@ -103,10 +114,10 @@ class Baseline:
         """
         r = self.residual(y)
         seen = np.isfinite(r)
-        if np.count_nonzero(seen) > MIN_POOLED:
-            spread = float(median_mad(r[None, :])[1][0])
-            key = f"{self.name}_s2"
-            self._numbers[key] += SPREAD_WEIGHT * (spread**2 - self._numbers[key])
+        key = f"{self.name}_s2"
+        for node, rows in pools(self._columns, seen):
+            spread = float(median_mad(r[None, :] if node is None else r[None, rows])[1][0])
+            self._numbers[key] = moved(self._numbers[key], node, SPREAD_WEIGHT, spread**2)
         learns = np.isfinite(y) & ~frozen
         e, limit = y - self.b, self._clip(self.s)
         step = np.where(
@@ -120,7 +131,7 @@ class Baseline:
         self._columns.reset(rows, f"{self.name}_b", f"{self.name}_n")
 
 
-def runs(run: NDArray[np.int64], r: NDArray[np.float64], limit: float) -> NDArray[np.int64]:
+def runs(run: NDArray[np.int64], r: NDArray[np.float64], limit: Spread) -> NDArray[np.int64]:
     """Blocks in a row with ``r < -limit``, (row,): one up, back to 0, or held where there is no r.
 
     >>> runs(np.array([2, 2, 2]), np.array([-0.2, 0.0, np.nan]), 0.1).tolist()

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from detectors.kit.columns import Columns
+from detectors.kit.instants import Times
+from detectors.kit.node_clock import MAX_BLOCKS, NodeClock, times_of
+from detectors.kit.node_numbers import NodeNumbers
+from detectors.kit.roll import Roll
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from detectors.kit.stats import add_sample, block_mean
+from pipeline.clock import Instant
+from pipeline.frame import Frame
 
+Seconds = float | NDArray[np.float64]  # of joined nodes (node,)
 FORGET = 0.9  # how fast a faster pace of sampling is forgotten, per block
-MAX_BLOCKS = 10_000  # a longer gap than this many blocks counts as this many
 
 
 class BlockClock:
@@ -33,10 +40,49 @@ class BlockClock:
         self._length_ns = round(seconds * 1e9)
         self._last_ns: int | None = None
         self._boot = ""
+        self._of_nodes: NodeClock | None = None
+
+    def turned(self, frame: Frame, boot_id: str) -> int | NDArray[np.int64] | None:
+        """Blocks that ended since the frame before, of a joined one (node,).
+
+        None for a frame that comes twice or late: it must be left out.
+        """
+        if self._of_nodes is None:
+            return self.turn(frame.mono_ns, boot_id)
+        since = self._of_nodes.turn(times_of(frame))
+        return None if since is None else since.blocks(self._length_ns)
+
+    def ended(self, frame: Frame, boot_id: str, at: Times) -> Iterator[tuple[int, Times]]:
+        """How many blocks the frame ends, where it ends any, and when; where nodes are joined for
+        each number those that ended so many, which alone are in sight meanwhile.
+        """
+        yield from self.each(self.turned(frame, boot_id), at)
+
+    def each(
+        self, turned: int | NDArray[Any] | None, at: Times, *, singly: bool = False
+    ) -> Iterator[tuple[int, Times]]:
+        """As ``ended``, of what ``turned`` has returned; ``singly``: node by node."""
+        if turned is None or isinstance(at, Instant):
+            if isinstance(turned, int) and turned:
+                yield turned, at
+            return
+        assert self._of_nodes is not None  # noqa: S101 - it made the array
+        counts = np.asarray(turned)
+        for blocks in np.unique(counts[counts > 0]).tolist():
+            found = np.flatnonzero(counts == blocks)
+            for places in np.split(found, len(found)) if singly else (found,):
+                with self._of_nodes.roll.among(places):
+                    yield blocks, at if len(places) == len(counts) else at.among(places)
+
+    def turned_at(self, at: Times) -> int | NDArray[np.int64]:
+        """As ``turned``, at an instant that is not a frame's; 0 for one that is late."""
+        if isinstance(at, Instant):
+            return self.turn(at.mono_ns, "") or 0
+        assert self._of_nodes is not None  # noqa: S101 - such instants are of joined nodes
+        return self._of_nodes.turn_at(at.mono_ns).blocks(self._length_ns)
 
     def turn(self, mono_ns: int, boot_id: str) -> int | None:
-        """Blocks that ended since the frame before, None for a frame that comes twice or
-        late: it must be left out.
+        """As ``turned``, of one node at this time.
 
         After a reboot the clock restarts: that ends the block that ran.
         """
@@ -56,12 +102,31 @@ class BlockClock:
         """Monotonic time of the last frame, None if there was none in this boot."""
         return self._last_ns if boot_id == self._boot else None
 
+    def seconds(self, frame: Frame, max_s: float) -> NDArray[np.float64] | None:
+        """Seconds since the frame before of each joined node (see ``StepClock``)."""
+        assert self._of_nodes is not None  # noqa: S101 - asked for where nodes are joined
+        since = self._of_nodes.turn(times_of(frame))
+        return None if since is None else since.seconds(max_s)
+
+    @property
+    def joined(self) -> bool:
+        """Whether it holds the clocks of several nodes."""
+        return self._of_nodes is not None
+
+    def join(self, roll: Roll) -> None:
+        """Hold the clocks of several nodes."""
+        self._of_nodes = NodeClock(roll)
+
     def state(self) -> State:
         """The last instant and its boot."""
+        if self._of_nodes is not None:
+            return self._of_nodes.state()
         return {"last": text_array([self._last_ns, self._boot])}
 
     def prepare(self, state: State) -> Commit:
         """ValueError or TypeError where it is not that."""
+        if self._of_nodes is not None:
+            return self._of_nodes.prepare(state)
         last_ns, boot = from_text_array(state["last"])
         if not (last_ns is None or isinstance(last_ns, int)) or not isinstance(boot, str):
             raise ValueError("no instant and boot")
@@ -95,6 +160,12 @@ class StepClock:
             return None
         return 0.0 if last is None else min((mono_ns - last) / 1e9, self._max_s)
 
+    def passed(self, frame: Frame, boot_id: str) -> Seconds | None:
+        """As ``step``; of joined nodes (node,)."""
+        if self._clock.joined:
+            return self._clock.seconds(frame, self._max_s)
+        return self.step(frame.mono_ns, boot_id)
+
     def state(self) -> State:
         """As ``BlockClock``."""
         return self._clock.state()
@@ -118,6 +189,7 @@ class BlockMeans:
         self._names = tuple(names)
         self._frames = 0
         self._usual = 0.0
+        self._of_nodes: NodeNumbers | None = None
 
     @staticmethod
     def fills(*names: str) -> dict[str, float | int]:
@@ -126,7 +198,10 @@ class BlockMeans:
 
     def add(self, **samples: NDArray[np.float64]) -> None:
         """One frame's sample per row, (row,), by name; NaN adds nothing."""
-        self._frames += 1
+        if self._of_nodes is None:
+            self._frames += 1
+        else:
+            self._of_nodes["frames"] = self._of_nodes["frames"] + 1
         for name, x in samples.items():
             add_sample(self._columns[f"total_{name}"], self._columns[f"count_{name}"], x)
 
@@ -138,9 +213,7 @@ class BlockMeans:
         """Means of the block by name, (row,), NaN where too few samples
         came; the next block begins.
         """
-        self._usual = max(float(self._frames), FORGET * self._usual)
-        self._frames = 0
-        expected = max(1, round(self._usual))
+        expected = self._expected()
         means = {
             name: block_mean(
                 self._columns[f"total_{name}"], self._columns[f"count_{name}"], expected
@@ -150,12 +223,32 @@ class BlockMeans:
         self._columns.reset(np.ones(len(self._columns), np.bool_), *self._all())
         return means
 
+    def join(self, roll: Roll) -> None:
+        """Keep the pace of several nodes."""
+        self._of_nodes = NodeNumbers(roll, frames=0.0, usual=0.0)
+
+    def _expected(self) -> int | NDArray[np.float64]:
+        """Frames that a block has as a rule; of joined nodes (row,)."""
+        pace = self._of_nodes
+        if pace is None:
+            self._usual = max(float(self._frames), FORGET * self._usual)
+            self._frames = 0
+            return max(1, round(self._usual))
+        pace["usual"] = np.maximum(pace["frames"], FORGET * pace["usual"])
+        pace["frames"] = np.zeros_like(pace["frames"])
+        expected: NDArray[np.float64] = self._columns.each(np.maximum(1.0, np.rint(pace["usual"])))
+        return expected
+
     def state(self) -> State:
         """Frames of the running block, and what is usual; the rest is in the columns."""
+        if self._of_nodes is not None:
+            return self._of_nodes.state()
         return {"pace": np.array([float(self._frames), self._usual])}
 
     def prepare(self, state: State) -> Commit:
         """KeyError or ValueError where it is not there."""
+        if self._of_nodes is not None:
+            return self._of_nodes.prepare(state)
         frames, usual = state["pace"].astype(np.float64).tolist()
 
         def commit() -> None:

@@ -11,8 +11,8 @@ from detectors.kit.block_clock import BlockClock
 from detectors.kit.columns import Columns
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker
+from detectors.kit.instants import Times
 from detectors.kit.stateful import Stateful
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Event, Observation
@@ -40,23 +40,23 @@ class Blockwise(Stateful):
         self._take_events(observation.events)
         for frame in observation.frames:
             if frame.kind == self.kind:
-                at = self._elapsed.at(observation)
+                at = self._elapsed.times(observation)
                 findings += self._standing.swapped(frame, at)
-                ended = self._clock.turn(frame.mono_ns, observation.boot_id)
-                if ended:
-                    findings += self._ended(ended, at)
-                if ended is not None:
+                turned = self._clock.turned(frame, observation.boot_id)
+                for blocks, then in self._clock.each(turned, at):
+                    findings += self._ended(blocks, then)
+                if turned is not None:
                     self._take(frame, observation.boot_id)
         return findings
 
     def _take_events(self, events: Iterable[Event]) -> None:
         """Events that came with the reading, before it is judged."""
 
-    def _ended(self, blocks: int, at: Instant) -> Iterable[Finding]:  # noqa: ARG002 - for those who count them
+    def _ended(self, blocks: int, at: Times) -> Iterable[Finding]:  # noqa: ARG002 - for those who count them
         """So many blocks have ended."""
         return self._block(at)
 
-    def _block(self, at: Instant) -> Iterable[Finding]:
+    def _block(self, at: Times) -> Iterable[Finding]:
         """Judge what was sampled."""
         raise NotImplementedError
 

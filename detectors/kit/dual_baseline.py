@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.kit.baseline import MIN_POOLED, Baseline, Limit, runs
+from detectors.kit.baseline import Baseline, Limit, Spread, runs
 from detectors.kit.columns import Columns
+from detectors.kit.pooled import moved, pools
 from detectors.kit.stateful import Numbers
 from detectors.kit.stats.peers import SIGMA
 
@@ -34,7 +35,7 @@ class BlockResiduals(NamedTuple):
 
     r: NDArray[np.float64]
     r_across: NDArray[np.float64]
-    limits: Mapping[str, float]
+    limits: Mapping[str, Spread]
 
     def loss(self, in_job: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Share that is lost, (row,), by the lane of the job where that says
@@ -47,7 +48,10 @@ class BlockResiduals(NamedTuple):
         """How much of its limit each row has used up, (row,), in the worse of the lane ``name``
         belongs to and the one across jobs.
         """
-        return np.fmax(-self.r / self.limits[name], -self.r_across / self.limits[ACROSS])
+        share: NDArray[np.float64] = np.fmax(
+            -self.r / self.limits[name], -self.r_across / self.limits[ACROSS]
+        )
+        return share
 
 
 class DualBaseline:
@@ -98,7 +102,8 @@ class DualBaseline:
             np.where(y > -BEHIND, np.maximum(r, 0.0), r)
             for r in (self.job.residual(y), self.across.residual(y))
         )
-        wander = float(np.sqrt(self.across.s**2 + 2 * self._numbers["shift2"]))
+        shift2: Spread = self._columns.each(self._numbers["shift2"])
+        wander: Spread = np.sqrt(self.across.s**2 + 2 * shift2)
         limits = {name: limit.at(self.job.s) for name, limit in self._inside.items()}
         for name, limit in limits.items():
             self._columns[f"run_{name}"] = runs(self._columns[f"run_{name}"], r, limit)
@@ -128,10 +133,11 @@ class DualBaseline:
         ``keep``: a new job is no repair.
         """
         learnt = rows & (self.job.n > SHIFT_LEARNT) & (self.across.n > SHIFT_LEARNT)
-        if np.count_nonzero(learnt) > MIN_POOLED:
-            shift = (self.job.b - self.across.b)[learnt]
+        for node, those in pools(self._columns, learnt):
+            shift = (self.job.b - self.across.b)[those]
             spread = SIGMA * float(np.median(np.abs(shift - np.median(shift))))
-            self._numbers["shift2"] += SHIFT_WEIGHT * (spread**2 - self._numbers["shift2"])
+            numbers = self._numbers
+            numbers["shift2"] = moved(numbers["shift2"], node, SHIFT_WEIGHT, spread**2)
         self._begin(rows & ~keep, self.job)
 
     def accept(self, rows: NDArray[np.bool_]) -> None:

@@ -4,6 +4,9 @@ when the wall clock does.
 
 from __future__ import annotations
 
+from detectors.kit.instants import Times
+from detectors.kit.node_elapsed import NodeElapsed
+from detectors.kit.roll import Roll
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.clock import Instant
@@ -30,6 +33,11 @@ class Elapsed:
         self._hosts: dict[
             str, tuple[str, int, int, int]
         ] = {}  # host -> boot, wall, monotonic, elapsed
+        self._of_nodes: NodeElapsed | None = None
+
+    def times(self, observation: Observation) -> Times:
+        """As ``at``; of joined nodes that of each."""
+        return self.at(observation) if self._of_nodes is None else self._of_nodes.at(observation)
 
     def at(self, observation: Observation) -> Instant:
         """The instant of an observation; its ``mono_ns`` is this clock's."""
@@ -45,12 +53,20 @@ class Elapsed:
         self._hosts[observation.host] = (boot, wall, mono, now)
         return Instant(wall, now)
 
+    def join(self, roll: Roll) -> None:
+        """Keep the clocks of several nodes."""
+        self._of_nodes = NodeElapsed(roll)
+
     def state(self) -> State:
         """All hosts' clocks."""
+        if self._of_nodes is not None:
+            return self._of_nodes.state()
         return {"hosts": text_array(self._hosts)}
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
+        if self._of_nodes is not None:
+            return self._of_nodes.prepare(state)
         kept = from_text_array(state["hosts"])
         hosts = {str(host): (str(b), int(w), int(m), int(n)) for host, (b, w, m, n) in kept.items()}
 

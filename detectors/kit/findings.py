@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from detectors.faults import Strength, fault_of
 from detectors.kit.columns import Columns
+from detectors.kit.instants import Instants, Times, instant_of
+from detectors.kit.roll import Roll
 from detectors.kit.slots import Slots
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
@@ -93,6 +95,11 @@ class FindingTracker:
         # What was last true of each open finding, and when (unix ns); not kept over a restart.
         self._latest: dict[tuple[Device, str], tuple[Verdict | None, int]] = {}
         self._slots = Slots()
+        self._roll: Roll | None = None
+
+    def join(self, roll: Roll) -> None:
+        """Findings of several nodes; ``all`` and ``due`` are about those in sight."""
+        self._roll = roll
 
     def get(self, device: Device, fault: str) -> Finding | None:
         """The open finding of a device."""
@@ -102,16 +109,20 @@ class FindingTracker:
         """Open findings, in the order reported, then what came back and waits for its rest to be
         over: that may end too, and is then never reported.
         """
-        return [
+        found = [
             *self._findings.values(),
             *(rest.waits for rest in self._rests.values() if rest.waits is not None),
         ]
+        if found and self._roll is not None and not self._roll.whole():
+            hosts = self._roll.names_now()
+            found = [finding for finding in found if finding.device.host in hosts]
+        return found
 
     def holds(
         self,
         device: Device,
         verdict: Verdict,
-        at: Instant,
+        at: Times,
         onset_ns: int = 0,
         *,
         recurred: bool = False,
@@ -125,7 +136,7 @@ class FindingTracker:
         what only flickers is not. ``again_ns``: it happened then, unix time; if it was open, it has
         happened once more, which is counted and reported.
         """
-        key = (device, verdict.fault)
+        at, key = instant_of(at, device), (device, verdict.fault)
         known = self._findings.get(key)
         if known is not None:
             self._latest[key] = verdict, at.time_ns
@@ -163,10 +174,10 @@ class FindingTracker:
         self._rests.pop(key, None)
         yield self._keep(finding)
 
-    def still(self, device: Device, fault: str, at: Instant) -> None:
+    def still(self, device: Device, fault: str, at: Times) -> None:
         """An open finding is true as it was reported: nothing is to be reported again."""
         if (device, fault) in self._findings:
-            self._latest[device, fault] = None, at.time_ns
+            self._latest[device, fault] = None, instant_of(at, device).time_ns
 
     def current(self) -> list[Finding]:
         """Open findings with the evidence that was last true, at their ``time_ns``.
@@ -177,12 +188,12 @@ class FindingTracker:
         return [_refreshed(finding, *self._latest.get(key, (None, 0))) for key, finding in found]
 
     def ends(
-        self, device: Device, fault: str, at: Instant, *why: str, left: bool = False
+        self, device: Device, fault: str, at: Times, *why: str, left: bool = False
     ) -> Iterator[Finding]:
         """The fault is not there any more, or its device is not (``left``); ``why`` is added to the
         evidence.
         """
-        key = (device, fault)
+        at, key = instant_of(at, device), (device, fault)
         ended = self._findings.pop(key, None)
         self._latest.pop(key, None)
         if ended is not None:
@@ -194,7 +205,7 @@ class FindingTracker:
             self._rests[key] = replace(self._rests[key], waits=None)
 
     def end_rows(
-        self, columns: Columns, well: NDArray[np.bool_], at: Instant, *faults: str
+        self, columns: Columns, well: NDArray[np.bool_], at: Times, *faults: str
     ) -> Iterator[Finding]:
         """End open findings of devices of these rows, (row,), of these faults
         (all, where none is named).
@@ -204,15 +215,16 @@ class FindingTracker:
             if row is not None and well[row]:
                 yield from self.ends(finding.device, finding.fault, at)
 
-    def due(self, at: Instant) -> Iterator[Finding]:
+    def due(self, at: Times) -> Iterator[Finding]:
         """Faults that came back while they rested and are still there when the rest is over."""
         for key, rest in list(self._rests.items()):
-            if at.mono_ns - rest.ended_ns >= REST_NS:
+            now = at.of(key[0].host) if isinstance(at, Instants) else at
+            if now is not None and now.mono_ns - rest.ended_ns >= REST_NS:
                 del self._rests[key]
                 if rest.waits is not None:
-                    yield self._keep(replace(rest.waits, time_ns=at.time_ns))
+                    yield self._keep(replace(rest.waits, time_ns=now.time_ns))
 
-    def swapped(self, frame: Frame, at: Instant) -> Iterator[Finding]:
+    def swapped(self, frame: Frame, at: Times) -> Iterator[Finding]:
         """End open findings of a device in whose PCI slot another one is read now, or that a
         virtual machine has: its faults left with it.
         """

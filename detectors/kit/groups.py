@@ -10,13 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.kit.columns import Some
+from detectors.kit.roll import Roll
 from pipeline.frame import Device
 
 
 class Groups:
     """Numbers the groups that devices belong to; -1 where a device belongs to none.
 
-    Worked out again only when devices change.
+    Worked out again only when devices change. Where nodes are joined a group ends at its node.
 
     >>> groups = Groups(lambda device: device.attributes.get("rack", ""))
     >>> groups.of(
@@ -35,22 +37,45 @@ class Groups:
         self._key = key
         self._devices: tuple[Device, ...] | None = None
         self._numbers = np.zeros(0, np.int64)
+        self._all: tuple[str, ...] = ()
+        self._whose: Callable[[Device], str] = _nobody
         self.names: tuple[str, ...] = ()
 
     def of(self, devices: tuple[Device, ...]) -> NDArray[np.int64]:
         """The group of each device, (device,)."""
+        if isinstance(devices, Some):
+            return self._some(self.of(devices.whole)[devices.rows])
         if devices is not self._devices:
-            known: dict[str, int] = {}
-            keys = [self._key(device) for device in devices]
+            known: dict[tuple[str, str], int] = {}
+            keys = [(self._whose(device), self._key(device)) for device in devices]
             self._numbers = np.array(
-                [known.setdefault(key, len(known)) if key else -1 for key in keys], np.int64
+                [known.setdefault(key, len(known)) if key[1] else -1 for key in keys], np.int64
             )
-            self._devices, self.names = devices, tuple(known)
+            self._devices, self._all = devices, tuple(name for _, name in known)
+        self.names = self._all
         return self._numbers
+
+    def _some(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number only the groups of some devices, in the same order."""
+        here = np.zeros(len(self._all) + 1, np.bool_)
+        here[numbers] = True
+        here[-1] = False  # of those that belong to none
+        self.names = tuple(self._all[number] for number in np.flatnonzero(here).tolist())
+        place = np.where(here, np.cumsum(here) - 1, -1)
+        some: NDArray[np.int64] = place[numbers]
+        return some
+
+    def join(self, _roll: Roll) -> None:
+        """Of several nodes, none of which is compared with another."""
+        self._whose, self._devices = host_of, None
 
     def forget(self) -> None:
         """Work them out again: the key depends on something that has changed."""
         self._devices = None
+
+
+def _nobody(_: Device) -> str:
+    return ""
 
 
 def host_of(device: Device) -> str:

@@ -56,7 +56,7 @@ class Peers:
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self.jobs = JobTracker()
-        self.group = np.zeros(0, np.int64)
+        self._group = np.zeros(0, np.int64)
         self.changed = np.zeros(0, np.bool_)
         self._least = np.zeros(0, np.int64)
         self._job_of: list[str] = []
@@ -67,6 +67,11 @@ class Peers:
         """The columns it needs."""
         return {"settings": Ring(len(SETTINGS), np.nan), "seen_ns": 0}
 
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """The number of each row's group, (row,), -1 for none."""
+        return self._columns.here(self._group)
+
     def look(self, frame: Frame) -> None:
         """Take over what a placed frame and the jobs say; groups are made again
         only when something differs.
@@ -76,7 +81,7 @@ class Peers:
         differs = np.isfinite(now) & (
             now != settings
         )  # a setting that is not read this time still holds
-        moved = (self._columns.devices, self.jobs.version)
+        moved = (self._columns.all_devices, self.jobs.version)
         self.changed = np.zeros(len(self._columns), np.bool_)
         if differs.any() or moved[0] is not self._seen[0] or moved[1] != self._seen[1]:
             self._columns["settings"] = np.where(differs, now, settings)
@@ -84,8 +89,9 @@ class Peers:
             self._regroup()
             self.changed |= (differs & np.isfinite(settings)).any(axis=0)
         seen, here = self._columns["seen_ns"], self._columns.present()
-        self.changed |= here & (seen > 0) & (frame.time_ns - seen > AWAY_NS)
-        seen[here] = frame.time_ns
+        now_ns = self._columns.times_ns(frame)
+        self.changed |= here & (seen > 0) & (now_ns - seen > AWAY_NS)
+        np.copyto(seen, now_ns, where=here)
 
     def centred(self, x: NDArray[np.float64], utilisation: NDArray[np.float64]) -> Centred:
         """Compare x, (row,), among the rows whose utilisation in percent shows that they work."""
@@ -110,7 +116,7 @@ class Peers:
         return {
             **self.jobs.state(),
             "job_of": text_array(self._job_of),
-            "group": self.group,
+            "group": self._group,
             "least": self._least,
         }
 
@@ -126,7 +132,7 @@ class Peers:
 
         def commit() -> None:
             jobs()
-            self._job_of, self.group, self._least, self._seen = job_of, group, least, (None, -1)
+            self._job_of, self._group, self._least, self._seen = job_of, group, least, (None, -1)
 
         return commit
 
@@ -137,11 +143,15 @@ class Peers:
         """
         return self.jobs.of(gpu.host, gpu.id) if self.jobs.knows(gpu.host) else f"host {gpu.host}"
 
+    def _border(self, gpu: Device) -> str:
+        """What no group goes beyond: the node, where nodes are joined."""
+        return gpu.host if self._columns.joined else ""
+
     def _regroup(self) -> None:
-        devices, settings = self._columns.devices, self._columns["settings"].T.tolist()
+        devices, settings = self._columns.all_devices, self._columns.whole("settings").T.tolist()
         jobs = [self._job(device) for device in devices]
         wide = [
-            (job, device.attributes.get("name", ""), *own)
+            (self._border(device), job, device.attributes.get("name", ""), *own)
             for job, device, own in zip(jobs, devices, settings, strict=True)
         ]
         members: dict[object, list[int]] = {}
@@ -157,17 +167,16 @@ class Peers:
             few = [row for mates in hosts.values() if len(mates) < MIN_MATES for row in mates]
             parts += [(few, MIN_IN_JOB)] if len(few) >= MIN_IN_JOB else []
         parts.sort(key=lambda part: part[0][0])  # in the order of rows, which makes medians cheap
-        self.group = np.full(len(devices), -1)
+        self._group = np.full(len(devices), -1)
         for number, (rows, _) in enumerate(parts):
-            self.group[rows] = number
+            self._group[rows] = number
         self._least = np.array([least for _, least in parts], np.int64)
         before = self._job_of + jobs[len(self._job_of) :]
-        self.changed = np.array(
-            [new != old for new, old in zip(jobs, before, strict=True)], np.bool_
-        )
+        changed = np.array([new != old for new, old in zip(jobs, before, strict=True)], np.bool_)
+        self.changed = self._columns.here(changed)
         self._job_of = jobs
 
 
-def _plain(keys: list[tuple[str, str, float, float, float]]) -> list[tuple[object, ...]]:
+def _plain(keys: list[tuple[str, str, str, float, float, float]]) -> list[tuple[object, ...]]:
     """Keys that are equal where nothing is known: NaN is unlike itself."""
     return [tuple(None if part != part else part for part in key) for key in keys]  # noqa: PLR0124

@@ -46,16 +46,21 @@ class Persistence:
         return {"run": Ring(rules, 0), "set": Ring(rules, fill=False), "began": Ring(rules, 0)}
 
     def step(
-        self, holds: NDArray[np.float64], time_ns: int, weight: int = 1
+        self,
+        holds: NDArray[np.float64],
+        time_ns: int | NDArray[np.int64],
+        weight: int | NDArray[np.int64] = 1,
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """One reading: ``holds`` is 1, 0 or NaN = unusable, (rule, row).
+
+        ``time_ns`` and ``weight`` are (row,) where nodes are joined.
 
         Which rules begin and which end, both (rule, row).
         """
         run, is_set, began = self._columns["run"], self._columns["set"], self._columns["began"]
         usable = np.isfinite(holds)
         against = usable & ((holds > 0) != is_set)
-        began[against & ~is_set & (run == 0)] = time_ns
+        np.copyto(began, time_ns, where=against & ~is_set & (run == 0))
         run = np.where(against, run + weight, np.where(usable, 0, run))
         flips = against & (run >= np.where(is_set, self._clear, self._after))
         self._columns["run"] = np.where(flips, 0, run)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,16 +35,18 @@ class ResetTracker:
 
     def __init__(self) -> None:
         self._epochs: dict[Device, str] = {}
-        self._seen: tuple[tuple[Device, ...], str] | None = None
+        self._seen: tuple[tuple[Device, ...], str | tuple[str, ...]] | None = None
 
     def new(self, frame: Frame, boot_id: str) -> NDArray[np.bool_]:
         """Which of the frame's devices began a new epoch since they were seen last, (device,)."""
         new = np.zeros(len(frame.devices), np.bool_)
-        if self._seen is not None and self._seen[0] is frame.devices and self._seen[1] == boot_id:
+        boots = boot_id if frame.nodes is None else frame.nodes.boots
+        if self._seen is not None and self._seen[0] is frame.devices and self._seen[1] == boots:
             return new
-        self._seen = (frame.devices, boot_id)
-        for row, device in enumerate(frame.devices):
-            epoch = f"{boot_id}/{device.attributes.get('epoch', '')}"
+        self._seen = (frame.devices, boots)
+        own = repeat(boot_id) if frame.nodes is None else frame.nodes.row_boots()
+        for row, (device, boot) in enumerate(zip(frame.devices, own, strict=False)):
+            epoch = f"{boot}/{device.attributes.get('epoch', '')}"
             new[row] = _began(epoch, self._epochs.get(device, epoch))
             self._epochs[device] = epoch
         return new

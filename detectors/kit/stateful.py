@@ -9,6 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.kit.node_numbers import NodeNumbers
+from detectors.kit.roll import Roll
 from detectors.kit.snapshot import State
 from pipeline.finding import Finding
 from pipeline.interfaces import Current
@@ -92,7 +94,8 @@ class Stateful:
 class Numbers:
     """Single numbers of a detector: what it pools over all devices.
 
-    Used like a dictionary of floats.
+    Used like a dictionary of floats. Where nodes are joined each node has its own, and they are
+    arrays (node in sight,).
 
     >>> numbers = Numbers(s2=0.01)
     >>> numbers["s2"] += 1
@@ -104,19 +107,31 @@ class Numbers:
 
     def __init__(self, **values: float) -> None:
         self._values = {name: float(value) for name, value in values.items()}
+        self._of_nodes: NodeNumbers | None = None
 
-    def __getitem__(self, name: str) -> float:
-        return self._values[name]
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name] if self._of_nodes is None else self._of_nodes[name]
 
-    def __setitem__(self, name: str, value: float) -> None:
-        self._values[name] = float(value)
+    def __setitem__(self, name: str, value: Any) -> None:
+        if self._of_nodes is None:
+            self._values[name] = float(value)
+        else:
+            self._of_nodes[name] = value
+
+    def join(self, roll: Roll) -> None:
+        """Numbers of several nodes."""
+        self._of_nodes = NodeNumbers(roll, **self._values)
 
     def state(self) -> State:
         """One array of one number each."""
+        if self._of_nodes is not None:
+            return self._of_nodes.state()
         return {name: np.array([value]) for name, value in self._values.items()}
 
     def prepare(self, state: State) -> Commit:
         """KeyError or ValueError unless every number is there."""
+        if self._of_nodes is not None:
+            return self._of_nodes.prepare(state)
         values = {
             name: float(state[name].astype(np.float64).reshape(1)[0]) for name in self._values
         }

@@ -15,12 +15,13 @@ from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups
+from detectors.kit.instants import Times, ago, instant_of
 from detectors.kit.page import Default, Page, gpu_columns
 from detectors.kit.peers import ACTIVE_PERCENT, Peers
 from detectors.kit.readings import reading
 from detectors.outlier.classes import Models
 from detectors.outlier.shrinkage import distances
-from pipeline.clock import SECOND_NS, Instant
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event
@@ -144,7 +145,7 @@ class Outlier(Blockwise):
             **{f"q{j}": columns.wide(reading(frame, q.field)) for j, q in enumerate(QUANTITIES)}
         )
 
-    def _block(self, at: Instant) -> Iterator[Finding]:
+    def _block(self, at: Times) -> Iterator[Finding]:
         """Judge, then learn: of a GPU beyond the limit nothing is learnt."""
         columns, means = self._columns, self._means.close()
         y, works = self._centred([means[f"q{j}"] for j in range(len(QUANTITIES))])
@@ -203,22 +204,24 @@ class Outlier(Blockwise):
         name: str,
         rows: NDArray[np.intp],
         vectors: NDArray[np.float64],
-        at: Instant,
+        at: Times,
         findings: list[Finding],
     ) -> NDArray[np.bool_] | None:
         """Which rows of one class are beyond its limit, None where it is not known yet; report
         those that often were, learn the others.
         """
-        model = self._models.of(name, at.mono_ns)
+        first = self._columns.devices[rows[0]]
+        now_ns = instant_of(at, first).mono_ns
+        if self._columns.joined:
+            name = f"{first.host}/{name}"
+        model = self._models.of(name, now_ns)
         precision = model.precision()
         if precision is None:
             model.learn(vectors, None)
             return None
         d2, parts = distances(vectors, precision)
         limit = (
-            model.limit(self._tail)
-            if at.mono_ns - model.first_ns >= self._warm_ns
-            else float("inf")
+            model.limit(self._tail) if now_ns - model.first_ns >= self._warm_ns else float("inf")
         )
         far: NDArray[np.bool_] = d2 > limit
         often = (
@@ -227,10 +230,8 @@ class Outlier(Blockwise):
         )
         for n in rows_where(far & often):
             verdict = _verdict(float(d2[n]), limit, parts[n], vectors[n])
-            device, since_ns = (
-                self._columns.devices[rows[n]],
-                at.time_ns - round(RUN * BLOCK_S * SECOND_NS),
-            )
+            device = self._columns.devices[rows[n]]
+            since_ns = ago(at, device, RUN * BLOCK_S)
             findings += self._standing.holds(device, verdict, at, since_ns)
         model.learn(vectors[~far], d2[~far])
         return far

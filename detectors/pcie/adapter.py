@@ -14,11 +14,11 @@ from detectors.kit.block_clock import StepClock
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups
+from detectors.kit.instants import Times, milliseconds
 from detectors.kit.persistence import Persistence
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Component
 from detectors.kit.stats import grouped_median
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 
@@ -58,12 +58,12 @@ class AdapterLinks:
             "adapter_steps": self._steps,
         }
 
-    def frame(self, frame: Frame, at: Instant, boot_id: str) -> Iterator[Finding]:
+    def frame(self, frame: Frame, at: Times, boot_id: str) -> Iterator[Finding]:
         """What this frame of ports shows of their adapters."""
         columns = self._columns
         columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
-        seconds = self._steps.step(frame.mono_ns, boot_id)
+        seconds = self._steps.passed(frame, boot_id)
         if seconds is None:
             return
         now, most = (
@@ -79,8 +79,9 @@ class AdapterLinks:
         if not (slow.any() or columns["run"].any() or columns["set"].any()):
             return
         holds = np.where(np.isfinite(now) & np.isfinite(most), slow, np.nan)
-        begins, ends = self._runs.step(holds, frame.time_ns, round(1000 * seconds))
-        columns["slow_ns"] = np.where(begins, at.mono_ns, columns["slow_ns"])
+        now_ms = columns.each(milliseconds(seconds))
+        begins, ends = self._runs.step(holds, columns.times_ns(frame), now_ms)
+        columns["slow_ns"] = np.where(begins, columns.each(at.mono_ns), columns["slow_ns"])
         for rule, row in np.argwhere(begins).tolist():
             alone = (
                 bool(now[rule, row] < best[rule, row]) and not now[rule, row] >= usual[rule, row]
@@ -109,19 +110,19 @@ class AdapterLinks:
         self._voted = group, now, usual
         return usual
 
-    def _accept(self, now: NDArray[np.float64], at: Instant) -> None:
+    def _accept(self, now: NDArray[np.float64], at: Times) -> None:
         columns = self._columns
         for rule in range(len(RULES)):
             long = (
                 self._runs.is_set(rule)
-                & (at.mono_ns - columns["slow_ns"][rule] >= ACCEPT_NS)
+                & (columns.each(at.mono_ns) - columns["slow_ns"][rule] >= ACCEPT_NS)
                 & np.isfinite(now[rule])
             )
             for row in rows_where(long):
                 columns["best"][rule, row] = now[rule, row]
 
     def _report(
-        self, rule: int, row: int, now: float, should: float, at: Instant, *, alone: bool
+        self, rule: int, row: int, now: float, should: float, at: Times, *, alone: bool
     ) -> Iterator[Finding]:
         port, (_, fault, unit) = self._columns.devices[row], RULES[rule]
         runs = (

@@ -13,6 +13,7 @@ from detectors.kit.block_clock import BlockClock, BlockMeans, StepClock
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.instants import Times, instant_of, milliseconds
 from detectors.kit.literature import PAGE_1954
 from detectors.kit.page import Page, Shown, gpu_columns
 from detectors.kit.persistence import Persistence
@@ -21,7 +22,6 @@ from detectors.kit.resets import ResetTracker
 from detectors.kit.stateful import Component, Stateful
 from detectors.kit.stats import bernoulli_cusum, bernoulli_steps
 from detectors.pcie.adapter import GENERATION, WIDTH, AdapterLinks
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
@@ -118,7 +118,7 @@ class Pcie(Stateful):
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What this observation shows of the links."""
-        at = self._elapsed.at(observation)
+        at = self._elapsed.times(observation)
         findings = [
             finding
             for event in observation.events
@@ -132,8 +132,9 @@ class Pcie(Stateful):
                 findings += self._adapters.frame(frame, at, observation.boot_id)
         return findings
 
-    def _event(self, event: Event, at: Instant) -> Iterator[Finding]:
-        old = event.attributes.get("before_start") and at.time_ns - event.time_ns > HISTORY_NS
+    def _event(self, event: Event, at: Times) -> Iterator[Finding]:
+        age_ns = instant_of(at, event.device).time_ns - event.time_ns
+        old = event.attributes.get("before_start") and age_ns > HISTORY_NS
         if (
             event.attributes.get("severity") == "fatal"
             and not event.attributes.get("previous_boot")
@@ -142,22 +143,22 @@ class Pcie(Stateful):
             text = str(event.attributes.get("text", "the kernel reported a fatal PCIe error"))
             yield from self._fatal(event.device, text, at)
 
-    def _fatal(self, device: Device, evidence: str, at: Instant) -> Iterator[Finding]:
+    def _fatal(self, device: Device, evidence: str, at: Times) -> Iterator[Finding]:
         row = self._columns.row(device)
         if row is not None:
-            self._columns["fatal_ns"][row] = at.mono_ns
+            self._columns["fatal_ns"][row] = instant_of(at, device).mono_ns
         summary = "A fatal PCIe error: the link lost or corrupted data."
         yield from self._standing.holds(
             device, Verdict(FATAL, "page", "RESTART_BM", summary, (evidence,)), at
         )
 
-    def _frame(self, frame: Frame, at: Instant, boot_id: str) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, at: Times, boot_id: str) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
         yield from self._standing.swapped(frame, at)
         yield from self._reset(frame, boot_id, at)
-        blocks = self._clock.turn(frame.mono_ns, boot_id)
-        if blocks is None:
+        turned = self._clock.turned(frame, boot_id)
+        if turned is None:
             return
         busy = columns.wide(reading(frame, "gpu_utilization_percent"))
         self._means.add(busy=busy)
@@ -167,10 +168,10 @@ class Pcie(Stateful):
                 columns["replays"], columns.wide(frame.increase("pcie_replays"))
             )
             yield from self._fatal_counted(columns.wide(frame.increase("pcie_fatal_errors")), at)
-        if blocks:
-            yield from self._block(frame, blocks, at)
+        for blocks, then in self._clock.each(turned, at):
+            yield from self._block(frame, blocks, then)
 
-    def _reset(self, frame: Frame, boot_id: str, at: Instant) -> Iterator[Finding]:
+    def _reset(self, frame: Frame, boot_id: str, at: Times) -> Iterator[Finding]:
         new = self._lives.new(frame, boot_id)
         self._columns["fresh"] |= self._columns.wide(new.astype(np.float64)) > 0
         for row in rows_where(new):
@@ -178,7 +179,7 @@ class Pcie(Stateful):
                 frame.devices[row], FATAL, at, "the GPU was reset or its driver loaded again"
             )
 
-    def _fatal_counted(self, fatal: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
+    def _fatal_counted(self, fatal: NDArray[np.float64], at: Times) -> Iterator[Finding]:
         for row in rows_where(fatal > 0):
             yield from self._fatal(
                 self._columns.devices[row],
@@ -187,7 +188,7 @@ class Pcie(Stateful):
             )
 
     def _links(
-        self, frame: Frame, busy: NDArray[np.float64], boot_id: str, at: Instant
+        self, frame: Frame, busy: NDArray[np.float64], boot_id: str, at: Times
     ) -> Iterator[Finding]:
         """Lanes and generation of this reading, against the highest of each."""
         wide = self._columns.wide
@@ -203,12 +204,13 @@ class Pcie(Stateful):
         holds[1] = np.where(
             (holds[1] > 0) & ~(busy >= ACTIVE_PERCENT), np.where(rests, 0.0, np.nan), holds[1]
         )
-        seconds = self._steps.step(frame.mono_ns, boot_id) or 0.0
-        begins, _ = self._runs.step(holds, frame.time_ns, round(1000 * seconds))
+        passed = self._steps.passed(frame, boot_id)
+        lasts = self._columns.each(milliseconds(0.0 if passed is None else passed))
+        begins, _ = self._runs.step(holds, self._columns.times_ns(frame), lasts)
         for rule, row in np.argwhere(begins).tolist():
             yield from self._slow(rule, row, float(now[rule, row]), float(top[rule, row]), at)
 
-    def _slow(self, rule: int, row: int, now: float, top: float, at: Instant) -> Iterator[Finding]:
+    def _slow(self, rule: int, row: int, now: float, top: float, at: Times) -> Iterator[Finding]:
         if rule == 0:
             fault, unit = WIDTH, "lanes"
             summary = (
@@ -227,7 +229,7 @@ class Pcie(Stateful):
             self._columns.devices[row], verdict, at, self._runs.began(rule, row)
         )
 
-    def _block(self, frame: Frame, blocks: int, at: Instant) -> Iterator[Finding]:
+    def _block(self, frame: Frame, blocks: int, at: Times) -> Iterator[Finding]:
         columns = self._columns
         busy = self._means.close()["busy"]
         top = {
@@ -244,7 +246,7 @@ class Pcie(Stateful):
         busy: NDArray[np.float64],
         top: dict[str, NDArray[np.float64]],
         blocks: int,
-        at: Instant,
+        at: Times,
     ) -> Iterator[Finding]:
         """Above what is allowed counts at any load; below it, only under load: an
         idle link proves nothing.
@@ -282,13 +284,13 @@ class Pcie(Stateful):
             )
             yield from self._standing.holds(columns.devices[row], verdict, at)
 
-    def _end(self, at: Instant) -> Iterator[Finding]:
+    def _end(self, at: Times) -> Iterator[Finding]:
         for finding in self._standing.all():
             if self._over(finding, at):
                 yield from self._standing.ends(finding.device, finding.fault, at)
 
-    def _over(self, finding: Finding, at: Instant) -> bool:
-        row = self._columns.row(finding.device)
+    def _over(self, finding: Finding, at: Times) -> bool:
+        row, at = self._columns.row(finding.device), instant_of(at, finding.device)
         if row is None:  # no GPU, or one that was not seen since a restart
             return finding.fault == FATAL and at.time_ns - finding.time_ns > CLEAN_NS
         if finding.fault == FATAL:

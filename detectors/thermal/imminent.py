@@ -13,12 +13,12 @@ from detectors.kit.block_clock import BlockClock
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.instants import Times
 from detectors.kit.literature import NVML
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Stateful
 from detectors.thermal.steady import TAU_S
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Observation
@@ -83,16 +83,16 @@ class ThermalImminent(Stateful):
         findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "gpu":
-                at = self._elapsed.at(observation)
+                at = self._elapsed.times(observation)
+                self._columns.place(frame.devices)
                 findings += self._standing.swapped(frame, at)
-                if self._clock.turn(frame.mono_ns, observation.boot_id):
-                    findings += self._block(frame, at)
+                for _, then in self._clock.ended(frame, observation.boot_id, at):
+                    findings += self._block(frame, then)
         return findings
 
-    def _block(self, frame: Frame, at: Instant) -> Iterator[Finding]:
+    def _block(self, frame: Frame, at: Times) -> Iterator[Finding]:
         columns = self._columns
-        columns.place(frame.devices)
-        now_s = np.full(len(columns), frame.mono_ns / 1e9)
+        now_s = np.full(len(columns), columns.monos_ns(frame) / 1e9)
         for name, x in (
             ("T", -columns.wide(_margin(frame))),
             ("P", columns.wide(reading(frame, "power_milliwatts"))),

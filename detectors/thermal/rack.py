@@ -14,11 +14,11 @@ from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups, host_of, rack_of
+from detectors.kit.instants import Times
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.stateful import Component
 from detectors.kit.stats import alpha_of, grouped_median
 from detectors.thermal.steady import KELVIN_PER_WATT, MAX_CHANGE, MINUTE_S, Steady
-from pipeline.clock import Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
 
@@ -118,7 +118,7 @@ class ThermalRack(Blockwise):
     def _take(self, frame: Frame, boot_id: str) -> None:
         self._steady.sample(frame, boot_id)
 
-    def _block(self, at: Instant) -> Iterator[Finding]:
+    def _block(self, at: Times) -> Iterator[Finding]:
         columns, minute = self._columns, self._steady.minute()
         settled = (
             minute.steady >= SETTLED
@@ -128,7 +128,7 @@ class ThermalRack(Blockwise):
             columns[name] = np.concatenate((newest[None, :], columns[name][:-1]))
         above = np.where(columns["n"] >= LEARNT, u - columns["m"], np.nan)
         racks, hosts = self._racks.of(columns.devices), self._hosts.of(columns.devices)
-        wide = len(self._racks.names) >= MIN_GROUPS
+        wide = len(self._racks.names) >= MIN_GROUPS and not columns.joined
         kind, group, names = (
             ("rack", racks, self._racks.names) if wide else ("node", hosts, self._hosts.names)
         )
@@ -146,7 +146,11 @@ class ThermalRack(Blockwise):
             warm, fast = (_of_racks(x, rack_of_host, quorum) for x in (node_warm, node_rise))
         else:
             nodes = np.ones(len(names), np.int64)
-            warm, fast = (_less_common(_of_nodes(x, group, len(names))) for x in (above, rise))
+            medians = [_of_nodes(x, group, len(names)) for x in (above, rise)]
+            if columns.joined:  # no node knows of another
+                warm, fast = (_Medians(median, alone=True) for median in medians)
+            else:
+                warm, fast = map(_less_common, medians)
         yield from self._judge(warm, fast, nodes, at)
         self._learn(u, racks, hosts)
 
@@ -168,7 +172,7 @@ class ThermalRack(Blockwise):
         columns["n"] += learns
 
     def _judge(
-        self, above: _Medians, rise: _Medians, nodes: NDArray[np.int64], at: Instant
+        self, above: _Medians, rise: _Medians, nodes: NDArray[np.int64], at: Times
     ) -> Iterator[Finding]:
         places = self._places
         warm, fast = places.wide(above.level), places.wide(rise.level)
@@ -227,7 +231,7 @@ class ThermalRack(Blockwise):
             places["swings"] = np.where(over, moved, places["swings"])
             places.reset(over, "highest", "minutes")
 
-    def _end(self, seen: NDArray[np.bool_], at: Instant) -> Iterator[Finding]:
+    def _end(self, seen: NDArray[np.bool_], at: Times) -> Iterator[Finding]:
         places = self._places
         places["lasted"] += seen
         for finding in self._standing.all():

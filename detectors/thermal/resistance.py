@@ -16,11 +16,11 @@ from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups, host_of, rack_of
+from detectors.kit.instants import Times, ago
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.stateful import Component, Numbers
 from detectors.kit.stats import alpha_of, peer_deviation
 from detectors.thermal.steady import MINUTE_S, Minute, Steady
-from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 
@@ -101,7 +101,7 @@ class ThermalResistance(Blockwise):
     def _take(self, frame: Frame, boot_id: str) -> None:
         self._steady.sample(frame, boot_id)
 
-    def _ended(self, blocks: int, at: Instant) -> Iterator[Finding]:
+    def _ended(self, blocks: int, at: Times) -> Iterator[Finding]:
         self._columns["age"] += blocks
         self._minute(self._steady.minute())
         yield from self._quarter(blocks, at)
@@ -155,12 +155,14 @@ class ThermalResistance(Blockwise):
             np.where(alone, r, peer_deviation(r, host, len(self._hosts.names), MIN_IN_NODE)),
         )
 
-    def _quarter(self, minutes: int, at: Instant) -> Iterator[Finding]:
-        columns, before = self._columns, int(self._numbers["minute"])
-        self._numbers["minute"] = (before + minutes) % BLOCK_MINUTES
-        if before + minutes < BLOCK_MINUTES:
-            return
-        count = columns["count_r"]
+    def _quarter(self, minutes: int, at: Times) -> Iterator[Finding]:
+        passed = self._numbers["minute"] + minutes
+        self._numbers["minute"] = passed % BLOCK_MINUTES
+        for _, then in self._clock.each(passed >= BLOCK_MINUTES, at):
+            yield from self._judge(then)
+
+    def _judge(self, at: Times) -> Iterator[Finding]:
+        columns, count = self._columns, self._columns["count_r"]
         r = np.divide(
             columns["total_r"], count, out=np.full(len(count), np.nan), where=count >= MIN_MINUTES
         )
@@ -171,7 +173,9 @@ class ThermalResistance(Blockwise):
             seen & known, np.where(r > LIMIT_K, columns["run"] + 1, 0), columns["run"]
         )
         for row in rows_where((columns["run"] >= BLOCKS) & seen):
-            since_ns = at.time_ns - round(columns["run"][row] * BLOCK_MINUTES * MINUTE_S * 1e9)
+            since_ns = ago(
+                at, columns.devices[row], float(columns["run"][row]) * BLOCK_MINUTES * MINUTE_S
+            )
             for finding in self._standing.holds(
                 columns.devices[row], self._verdict(row, float(r[row])), at, since_ns
             ):
@@ -179,7 +183,7 @@ class ThermalResistance(Blockwise):
                 yield finding
         yield from self._end(r, at)
 
-    def _end(self, r: NDArray[np.float64], at: Instant) -> Iterator[Finding]:
+    def _end(self, r: NDArray[np.float64], at: Times) -> Iterator[Finding]:
         columns, reported = self._columns, self._columns["reported"]
         if not reported.any():
             return

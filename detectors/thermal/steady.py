@@ -63,14 +63,15 @@ class Steady:
         power = columns.wide(np.where(has, drawn, reading(frame, "power_milliwatts") / 1000))
         temperature = columns.wide(reading(frame, "temperature_celsius"))
         self.means.add(
-            temperature=temperature, power=power, made=self._smoothed(power, frame.mono_ns, boot_id)
+            temperature=temperature, power=power, made=self._smoothed(power, frame, boot_id)
         )
 
     def _smoothed(
-        self, power: NDArray[np.float64], mono_ns: int, boot_id: str
+        self, power: NDArray[np.float64], frame: Frame, boot_id: str
     ) -> NDArray[np.float64]:
         columns = self._columns
-        seconds = self.steps.step(mono_ns, boot_id) or 0.0
+        passed = self.steps.passed(frame, boot_id)
+        seconds = columns.each(0.0 if passed is None else passed)
         lag = np.where(np.isnan(columns["lag"]), power, columns["lag"])
         lag += np.where(np.isnan(power), 0.0, (1 - np.exp(-seconds / TAU_S)) * (power - lag))
         columns["lag"] = lag

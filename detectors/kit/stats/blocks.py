@@ -24,10 +24,13 @@ def add_sample(
 
 
 def block_mean(
-    total: NDArray[np.float64], count: NDArray[np.int64], expected: int, least: float = VALID_SHARE
+    total: NDArray[np.float64],
+    count: NDArray[np.int64],
+    expected: int | NDArray[np.float64],
+    least: float = VALID_SHARE,
 ) -> NDArray[np.float64]:
     """Mean of a block per device, (device,); NaN where fewer than ``least`` of the
-    ``expected`` samples were observed.
+    ``expected`` samples (one number, or one per device) were observed.
 
     >>> total, count = np.zeros(2), np.zeros(2, np.int64)
     >>> for x in ([1.0, 4.0], [2.0, np.nan], [3.0, np.nan], [6.0, np.nan]):
@@ -35,7 +38,9 @@ def block_mean(
     >>> block_mean(total, count, expected=6).tolist()
     [3.0, nan]
     """
+    wanted = least * expected
+    enough = np.maximum(1.0, wanted) if isinstance(wanted, np.ndarray) else max(1.0, wanted)
     mean: NDArray[np.float64] = np.divide(
-        total, count, out=np.full(len(total), np.nan), where=count >= max(1.0, least * expected)
+        total, count, out=np.full(len(total), np.nan), where=count >= enough
     )
     return mean
