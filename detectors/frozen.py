@@ -130,8 +130,9 @@ class Frozen(Stateful):
             self._nodes["ports"][answered] = True
         else:
             answered = answered[~self._nodes["ports"][answered]]
-        now_ns = np.broadcast_to(self._nodes.each(at.mono_ns), len(self._nodes))
-        self._nodes["heard_ns"][answered] = now_ns[answered]
+        now_ns = self._nodes.each(at.mono_ns)
+        several = isinstance(now_ns, np.ndarray)
+        self._nodes["heard_ns"][answered] = now_ns[answered] if several else now_ns
 
     def _rows_of(self, frame: Frame) -> NDArray[np.intp]:
         """The row of the node of each device of a frame, -1 for hosts without GPUs; worked out

@@ -148,9 +148,10 @@ class Columns:
         """
         if self._levels and self._levels[-1] is not self._placed_in:
             return self._deeper(values, np.nan)
-        if self._in_order and len(values) == len(self):
+        rows = len(self) if self._levels else len(self._rows)
+        if self._in_order and len(values) == rows:
             return values
-        out = np.full(len(self), np.nan)
+        out = np.full(rows, np.nan)
         out[self._at] = values
         return out
 

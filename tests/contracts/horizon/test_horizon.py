@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from detectors.infiniband.ports import Links
 from detectors.kit.columns import Columns
 from detectors.kit.groups import Groups
 from tests.contracts.horizon.sides import Batches, Said, by_count, by_time, joined, singles
@@ -62,7 +61,6 @@ def no_border(_: object, _roll: object) -> None:
 PEEKS: dict[str, tuple[type, str, Callable[..., Any]]] = {
     "the clock of another node": (Columns, "each", first_of_all),
     "groups of several nodes": (Groups, "join", no_border),
-    "the other end of a link": (Links, "join", no_border),
 }
 
 
