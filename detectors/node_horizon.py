@@ -56,7 +56,7 @@ class NodeHorizon:
     ) -> None:
         self._make, self._fuse, self._periods = make, fuse, dict(periods_s)
         self._order: dict[str, int] = {}  # of nodes, as they came
-        self._read_ns: dict[tuple[str, str], tuple[str, int]] = {}
+        self._read_ns: dict[tuple[str, str, str], tuple[str, int]] = {}
         self._joiner = Joiner()
         self._rates: dict[tuple[str, str], Rates] = {}
         self._detectors: list[Joined | _Separately] = [
@@ -86,10 +86,10 @@ class NodeHorizon:
             yield sorted(group, key=lambda one: self._order[one.host])
 
     def _is_late(self, one: Observation) -> bool:
-        """Whether a frame comes twice, or after a later one."""
+        """Whether a frame comes twice, or after a later one of its source."""
         late = False
         for frame in one.frames:
-            key = (one.host, frame.kind)
+            key = (one.host, one.source, frame.kind)
             boot, last_ns = self._read_ns.get(key, ("", -1))
             if boot == one.boot_id and frame.mono_ns <= last_ns:
                 late = True
