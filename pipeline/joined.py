@@ -6,7 +6,8 @@ keeps its own clocks, boot and gaps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -27,6 +28,29 @@ def shape_of(observation: Observation) -> Shape:
     with whether they have any device.
     """
     return observation.source, tuple((f.kind, bool(f.devices)) for f in observation.frames)
+
+
+def rounds(nodes: Iterable[Iterable[Observation]]) -> Iterator[list[Observation]]:
+    """Observations of nodes, each node's in its order, by as many at once as can be joined.
+
+    Nodes get as far ahead of each other as joins well: those with events alone go first, so that
+    the others meet at the same source.
+    """
+    ahead = {number: iter(node) for number, node in enumerate(nodes)}
+    heads: dict[int, tuple[Observation, Shape]] = {}
+    while True:
+        for number in [number for number in ahead if number not in heads]:
+            head = next(ahead[number], None)
+            if head is None:
+                del ahead[number]
+            else:
+                heads[number] = head, shape_of(head)
+        if not heads:
+            return
+        counts = Counter(shape for _, shape in heads.values())
+        chosen = max(counts, key=lambda shape: (not shape[1], counts[shape]))
+        meets = sorted(number for number, (_, shape) in heads.items() if shape == chosen)
+        yield [heads.pop(number)[0] for number in meets]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.frame import Device, frame_of
-from pipeline.joined import Joiner
+from pipeline.joined import Joiner, rounds
 from pipeline.observation import Observation
 from pipeline.rates import OK, Rates
 
@@ -66,3 +66,15 @@ def test_what_cannot_be_joined_is_refused(batch: list[Observation], says: str) -
     """Rather than joined wrongly."""
     with pytest.raises(ValueError, match=says):
         Joiner().join(batch)
+
+
+def test_rounds_bring_nodes_together_at_one_source() -> None:
+    """An event that one node has alone is judged before, and each node's order is kept."""
+    event = Observation("kmsg", "a", "b", 1, 0, 0, 0)
+    nodes = [[event, observed("a", 1), observed("a", 2)], [observed("bb", 1), observed("bb", 2)]]
+    batches = [[(one.source, one.host, one.seq) for one in batch] for batch in rounds(nodes)]
+    assert batches == [
+        [("kmsg", "a", 1)],
+        [("nvml", "a", 1), ("nvml", "bb", 1)],
+        [("nvml", "a", 2), ("nvml", "bb", 2)],
+    ]

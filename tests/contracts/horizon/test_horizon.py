@@ -10,6 +10,7 @@ import pytest
 
 from detectors.kit.columns import Columns
 from detectors.kit.groups import Groups
+from pipeline.joined import rounds
 from tests.contracts.horizon.sides import Batches, Said, by_count, by_time, joined, singles
 from tests.contracts.horizon.world import LIVES, SLOWER, Agent, Life, noisy, simulated
 
@@ -31,7 +32,7 @@ def alone(noise: list[Agent]) -> Said:
     return singles(noise, NOISE)
 
 
-@pytest.mark.parametrize("batches", [by_count, by_time])
+@pytest.mark.parametrize("batches", [by_count, by_time, rounds])
 def test_nodes_of_nonsense_are_judged_as_by_their_agents(
     noise: list[Agent], alone: Said, batches: Batches
 ) -> None:
