@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from pipeline.frame import Device
 from pipeline.nccl.hit import Hit
 from pipeline.nccl.member import Member, Operation, Timing
 from pipeline.nccl.report import Communicator, Discard, Group, PeerEvent, Process, Report, Unlisted
-from pipeline.nccl.wire import WireError, events_of, hit_of, line_event, reports_in
+from pipeline.nccl.wire import WireError, events_of, hit_of, line_event, packed, reports_in
 
 NODE = Device("n1", "node", "n1")
 NUMBERS = st.integers(-1, 2**62)
@@ -85,6 +86,22 @@ def test_a_report_comes_back_as_it_was(report: Report) -> None:
     """Through its events."""
     events = events_of(report, NODE, 1_000_000)
     assert [found for found, _ in reports_in(events)] == [report]
+
+
+@given(REPORTS)
+@settings(max_examples=15)
+def test_a_communicator_is_written_as_one_object(report: Report) -> None:
+    """Byte by byte as if it had been one, though it is written member by member."""
+    documents = [str(e.attributes["document"]) for e in events_of(report, NODE, 5000)[1:]]
+    assert documents == [packed_communicator(c) for c in report.communicators]
+
+
+def packed_communicator(communicator: Communicator) -> str:
+    """The communicator in the JSON of a complete report."""
+    text = packed(Report("ras", communicators=(communicator,)))
+    begin = text.index('"communicators":[') + len('"communicators":[')
+    decoder = json.JSONDecoder()
+    return text[begin : decoder.raw_decode(text, begin)[1]]
 
 
 @pytest.mark.slow
