@@ -38,6 +38,7 @@ class AgentProcess:
         address: str = "127.0.0.1:0",
         log_path: Path | None = None,
         command: str = "agent",
+        program: str = PROGRAM,
     ) -> None:
         self.storage = storage
         self.log_path = log_path or storage.with_name(f"{storage.name}-{next(_LIVES)}.log")
@@ -45,7 +46,7 @@ class AgentProcess:
         argv = [
             sys.executable,
             "-c",
-            PROGRAM,
+            program,
             command,
             "--storage.path",
             str(storage),

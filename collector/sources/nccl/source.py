@@ -28,6 +28,7 @@ from collector.sources.nccl.reader import NcclReader
 from collector.sources.nccl.suspicion import Suspicions
 from collector.sources.tenants.cuts import Cuts
 from collector.sources.tenants.desk import NODE, Desk, LocalDesk, LookLostError, Who
+from collector.sources.tenants.patience import Patience
 from collector.sources.tenants.shares import fair
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock, Instant, instant
@@ -89,6 +90,7 @@ class NcclSource:
         self._jobs = Jobs(host, hidden=hidden, pods=pods)
         self._ras = RasPoller(host, proc, mode, metrics, self._desk)
         self._proc = proc
+        self._patience = Patience()
         self._watches: dict[str, JobWatch] = {}  # by job
         self._scanned_s = float("-inf")
         # By tenant: of how many equal shares each of its logs, or jobs, has one.
@@ -115,7 +117,9 @@ class NcclSource:
         self._logs = shares_of(shown)
         self._shares = shares_of(shown, of=lambda _: 1)
         # Last those whose RAS failed: others may bring their answer, and need not wait for them.
-        for job in sorted(shown, key=lambda job: self._ras.failures(job.name)):
+        for job in self._patience.begin(
+            shown, lambda job: job.owner.tenant, lambda job: self._ras.failures(job.name)
+        ):
             since_s = job.bereft_s(now_s) if since_ns is None else since_ns / SECOND_NS
             nccl = next((v for p in job.present if (v := self._version(p))), "")
             device = Device(self._host, "job", job.name, {"nccl": nccl} if nccl else {})
@@ -224,7 +228,11 @@ class NcclSource:
             watch.who,
             max(NODE_RANKS // self._shares.get(job.owner.tenant, 1), MIN_RANKS),
         )
-        if report := self._ras.look(local, now_s, now.time_ns):
+        report = None
+        if self._patience.may_ask(job.owner.tenant):
+            with self._patience.asking(job.owner.tenant):
+                report = self._ras.look(local, now_s, now.time_ns)
+        if report is not None:
             reports.append(report)
             unread += [Unread("untrusted", job.name, "ras")] if not report.trusted else []
         if self._monitor and (changes := self._ras.listen(local, now_s, now.time_ns)):

@@ -1,0 +1,63 @@
+"""How long jobs may make the others wait: a RAS server that accepts and stays silent costs 13 s,
+and a tenant may have many.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# Of one read: two silent servers of one job take 26 s, and a stall is to be named within 90.
+TENANT_S, NODE_S = 15.0, 40.0
+SLOW_S = 2.0  # a healthy RAS answers within a second; a job that takes longer may be stopped
+MAX_TENANTS = 4096
+
+
+class Patience:
+    """Orders jobs so that nobody waits for a tenant that was slow lately, and ends its turn."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._slow: dict[Hashable, float] = {}  # when a job of the tenant last took its time
+        self._waited: Counter[Hashable] = Counter()  # seconds of this read
+
+    def begin(
+        self, jobs: Sequence[T], tenant: Callable[[T], Hashable], failures: Callable[[T], int]
+    ) -> list[T]:
+        """A read begins: tenants that were never slow first, then by how long ago; within that the
+        jobs without failures, and one job of each tenant before the second of any.
+        """
+        self._waited.clear()
+        turns: Counter[Hashable] = Counter()
+        keyed = []
+        for at, job in enumerate(jobs):
+            whose = tenant(job)
+            keyed.append((self._slow.get(whose, 0.0), failures(job), turns[whose], at))
+            turns[whose] += 1
+        return [jobs[key[-1]] for key in sorted(keyed)]
+
+    def may_ask(self, tenant: Hashable) -> bool:
+        """Whether a job may be asked in this read; one that may not waits for the next."""
+        if self._waited[tenant] >= TENANT_S:
+            return False
+        return tenant not in self._slow or self._waited.total() < NODE_S
+
+    @contextmanager
+    def asking(self, tenant: Hashable) -> Iterator[None]:
+        """Counts how long it takes."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            now = self._clock()
+            if now - began >= SLOW_S:
+                self._waited[tenant] += now - began
+                self._slow.pop(tenant, None)
+                if len(self._slow) >= MAX_TENANTS:
+                    self._slow.pop(next(iter(self._slow)))
+                self._slow[tenant] = now
