@@ -151,7 +151,7 @@ class Attacked:
         for information in self.node.proc.glob("driver/nvidia/gpus/*/information"):
             text = information.read_text(encoding="ascii")
             if re.search(rf"Device Minor:\s+{gpu}\b", text):
-                return re.findall(r"GPU UUID:\s+(\S+)", text)[0]
+                return str(re.findall(r"GPU UUID:\s+(\S+)", text)[0])
         raise LookupError(gpu)
 
     def equip(self) -> None:
@@ -165,7 +165,7 @@ class Attacked:
 
     def _ranks(self) -> dict[int, Mapping[str, str]]:
         """Environment of the simulated job's processes, by pid."""
-        found = {}
+        found: dict[int, Mapping[str, str]] = {}
         for path in self.node.proc.glob("[0-9]*"):
             with contextlib.suppress(FileNotFoundError):
                 if not path.is_symlink():

@@ -230,6 +230,7 @@ def silent_servers(field: Field) -> Step:
 def swollen_processes(field: Field) -> Step:
     """16 processes with 30,000 mappings that read as NCCL's, and environments of 2 MB."""
     node = field.node
+    junk: dict[str, Any] = {f"JUNK{n}": "x" * 100_000 for n in range(18)}
     fake = node.file(f"big /dev/nvidia3 {'x' * 180}/libnccl.so.2", b"\0" * 4096, MALLORY)
     for _ in range(16):
         node.start(
@@ -237,7 +238,7 @@ def swollen_processes(field: Field) -> Step:
             maps=[node.device, *[fake] * 30_000],
             SLURM_JOB_ID=field.job(),
             RANK="0",
-            **{f"JUNK{n}": "x" * 100_000 for n in range(18)},
+            **junk,
         )
     return lambda: None
 

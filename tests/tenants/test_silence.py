@@ -20,8 +20,8 @@ def test_silent_servers_of_one_tenant_delay_no_other_tenants_stall(node: Node) -
     for number in range(JOBS):
         name = str(600 + number)
         os.mkfifo(node.folder / f"reply{name}")  # the server waits for its own reply
-        for rank in (0, 1):
-            node.start_ras(MALLORY, name, PORT + number, rank=rank)
+        for number_of_rank in (0, 1):
+            node.start_ras(MALLORY, name, PORT + number, rank=number_of_rank)
         (node.folder / f"reply{name}").chmod(0o666)
     node.read()
     rank = node.start_ras(ALICE, "71", PORT + JOBS)

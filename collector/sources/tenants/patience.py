@@ -24,7 +24,7 @@ class Patience:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._slow: dict[Hashable, float] = {}  # when a job of the tenant last took its time
-        self._waited: Counter[Hashable] = Counter()  # seconds of this read
+        self._waited: dict[Hashable, float] = {}  # seconds of this read
 
     def begin(
         self, jobs: Sequence[T], tenant: Callable[[T], Hashable], failures: Callable[[T], int]
@@ -43,9 +43,9 @@ class Patience:
 
     def may_ask(self, tenant: Hashable) -> bool:
         """Whether a job may be asked in this read; one that may not waits for the next."""
-        if self._waited[tenant] >= TENANT_S:
+        if self._waited.get(tenant, 0.0) >= TENANT_S:
             return False
-        return tenant not in self._slow or self._waited.total() < NODE_S
+        return tenant not in self._slow or sum(self._waited.values()) < NODE_S
 
     @contextmanager
     def asking(self, tenant: Hashable) -> Iterator[None]:
@@ -56,7 +56,7 @@ class Patience:
         finally:
             now = self._clock()
             if now - began >= SLOW_S:
-                self._waited[tenant] += now - began
+                self._waited[tenant] = self._waited.get(tenant, 0.0) + now - began
                 self._slow.pop(tenant, None)
                 if len(self._slow) >= MAX_TENANTS:
                     self._slow.pop(next(iter(self._slow)))
