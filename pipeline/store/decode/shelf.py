@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit
 from typing import Self
 
 from pipeline.catalog import KINDS
@@ -17,27 +18,45 @@ from pipeline.store.files.schema import schema
 
 log = logging.getLogger("tocsin.replay")
 FOREVER_US = 1 << 62
+OPEN_SHARE = 2  # of the files that the process may open, one in so many
 TIMED = (*KINDS, "reads")  # tables whose rows have the time of their read
 
 
 class Shelf:
-    """Rows below ``root``, hours in rising order. What cannot be read is named in the log, once."""
+    """Rows below ``root``, hours in rising order. What cannot be read is named in the log, once.
 
-    def __init__(self, root: Path) -> None:
+    Files of an hour are read at once. Those of a day stay open for its other hours, as many as may
+    be: one that was closed meanwhile is read from its begin again.
+    """
+
+    def __init__(self, root: Path, max_open: int | None = None) -> None:
         self._root = root
+        self._max_open = max_open or getrlimit(RLIMIT_NOFILE)[0] // OPEN_SHARE
         self._files: dict[Path, _File] = {}
         self._named: set[str] = set()
 
     def hour(self, table: str, hour_us: int) -> list[Piece]:
         """Pieces of a table with the rows of an hour's reads, and a few of their neighbours'."""
-        return [
-            piece for file in self._open(table, hour_us) for piece in self._pieces(file, hour_us)
-        ]
+        for _ in range(TRIES):
+            try:
+                paths = live_files(self._root, table, [hour_us])
+                self._close(
+                    p for p, f in self._files.items() if f.table == table and p not in paths
+                )
+                return [piece for path in paths for piece in self._of(path, table, hour_us)]
+            except FileNotFoundError:  # replaced by a compacted file
+                continue
+        raise FileNotFoundError(f"{self._root / table}: its files keep changing")
 
-    def _pieces(self, file: _File, hour_us: int) -> Iterator[Piece]:
+    def _of(self, path: Path, table: str, hour_us: int) -> list[Piece]:
+        """Pieces of one file."""
+        file = self._file(path, table)
+        if file is None:
+            return []
         # Attributes hold until they change, and events have times of their own.
         everything = not file.is_day or file.table not in TIMED
         span = (-FOREVER_US, FOREVER_US) if everything else (hour_us, hour_us + HOUR_US)
+        found = []
         for group in list(file.groups):
             try:
                 piece = group.take(*span)
@@ -46,25 +65,14 @@ class Shelf:
                 file.groups.remove(group)
                 continue
             if piece is not None:
-                yield piece
-
-    def _open(self, table: str, hour_us: int) -> list[_File]:
-        """Files of an hour; those of other hours and days are closed."""
-        for _ in range(TRIES):
-            try:
-                paths = live_files(self._root, table, [hour_us])
-                self._keep(table, paths)
-                return [file for path in paths if (file := self._file(path, table)) is not None]
-            except FileNotFoundError:  # replaced by a compacted file
-                continue
-        raise FileNotFoundError(f"{self._root / table}: its files keep changing")
-
-    def _keep(self, table: str, paths: list[Path]) -> None:
-        for path in [p for p, f in self._files.items() if f.table == table and p not in paths]:
-            self._files.pop(path).close()
+                found.append(piece)
+        if not file.is_day:
+            self._close([path])
+        return found
 
     def _file(self, path: Path, table: str) -> _File | None:
         if path not in self._files:
+            self._close(list(self._files)[: max(0, len(self._files) + 1 - self._max_open)])
             try:
                 self._files[path] = _File(path, table)
             except ForeignError as error:
@@ -77,6 +85,10 @@ class Shelf:
                 self.name(f"{path}: written by a newer version, left out: {', '.join(unknown)}")
         return self._files[path]
 
+    def _close(self, paths: Iterable[Path]) -> None:
+        for path in list(paths):
+            self._files.pop(path).close()
+
     def name(self, what: str) -> None:
         """Warn, once."""
         if what not in self._named:
@@ -85,9 +97,7 @@ class Shelf:
 
     def close(self) -> None:
         """Close all files."""
-        for file in self._files.values():
-            file.close()
-        self._files = {}
+        self._close(self._files)
 
     def __enter__(self) -> Self:
         return self

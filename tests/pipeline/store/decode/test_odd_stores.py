@@ -16,7 +16,8 @@ import pytest
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 from pipeline.replay import replay
-from pipeline.store.files.live import live_files
+from pipeline.store.decode.shelf import Shelf
+from pipeline.store.files.live import hours_of, live_files
 from pipeline.store.files.schema import schema
 from pipeline.store.keep.compact import compact
 from tests.pipeline.store.days import at, later, seen
@@ -165,6 +166,34 @@ def test_a_flipped_bit_in_a_row_group_costs_that_group(
     back = list(replay(root))
     assert [o.frames for o, _ in back] == [o.frames[1:] for o, _ in one]
     assert str(path) in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whole_day", [False, True], ids=["hours", "days"])
+def test_more_files_than_may_be_open_at_once(tmp_path: Path, whole_day: bool) -> None:
+    """A store of many nodes has more: with room for three, all of two nodes' hours come back."""
+    root = tmp_path / "store"
+    nodes = [
+        [*node(host, "boot", seed), *later_hour(host, seed)]
+        for seed, host in enumerate(("n1", "n2"))
+    ]
+    kept(root, *nodes)
+    if whole_day:
+        compact(later(root))
+    with Shelf(root, max_open=3) as few, Shelf(root) as many:
+        for hour in hours_of(root):
+            for table in ("reads", "ib_port", "node", "devices"):
+                found, wanted = (
+                    [piece.rows.num_rows for piece in shelf.hour(table, hour)]
+                    for shelf in (few, many)
+                )
+                assert found == wanted != []
+                assert len(few._files) <= 3
+
+
+def later_hour(host: str, seed: int) -> list[Seen]:
+    """The same node two hours later, with higher numbers."""
+    return [(replace(o, seq=o.seq + 500), f) for o, f in node(host, "boot", seed, hour=HOUR + 2)]
 
 
 def _same_values(a: Frame, b: Frame) -> bool:
