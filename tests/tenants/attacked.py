@@ -90,8 +90,8 @@ class Attacked:
             self.agent.process.terminate()
             self.agent.process.wait(60)
         self.agent.__exit__()
+        self.field.close()  # first: what is on a dead file system cannot be removed
         self.node.close()
-        self.field.close()
         with contextlib.suppress(OSError):
             self.limit.close()
 
