@@ -605,3 +605,10 @@ def test_jobs_of_a_user_teach_how_long_their_saves_are(user: str, patient: bool)
     said = job.all(WAITS, 1000, gpu0=HELD)
     assert ([f.severity for f in said] == []) is patient
     assert [f.severity for f in job.all(WAITS, 600, gpu0=HELD)] == ["ticket"] * patient
+
+
+def test_a_steady_job_of_two_nodes_that_idles_for_two_hours_is_a_page() -> None:
+    """The ticket before, which single nodes have too, must not take its place."""
+    job = Training(saved=False, worked_s=3600)
+    assert pages(job.all(HELD, 7100)) == []
+    assert pages(job.all(HELD, 200)) == [("job", "7", "hang/host_stall")]

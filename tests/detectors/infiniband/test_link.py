@@ -53,6 +53,18 @@ def test_a_link_that_goes_down_under_a_job_is_a_ticket_within_a_minute(
     assert all("is down under job 4711: " in one.summary for one in findings)
 
 
+@pytest.mark.parametrize(("job", "times"), [(True, 2), (False, 1)])
+def test_a_link_that_goes_down_again_under_a_job_is_reported_again(
+    node: PortFeed, *, job: bool, times: int
+) -> None:
+    """Within the hour after the first time: what stops a job is no flicker."""
+    host = Device(ONE.host, "node", ONE.host)
+    if job:
+        node.event(host, "job_started", job="4711", gpus="GPU-a", hosts=4)
+    findings = [f for _ in range(2) for f in node.run(300, own(ONE, state=DOWN)) + node.run(300)]
+    assert [f.phase for f in findings] == ["onset", "cleared"] * times
+
+
 def test_a_link_that_retrains_under_a_job_is_not_reported(node: PortFeed) -> None:
     """Half a minute, many times over."""
     host = Device(ONE.host, "node", ONE.host)
