@@ -191,6 +191,7 @@ FABRIC: tuple[Field, ...] = (
         "fabric_health",
         FABRIC_HEALTH,
         f"{_FABRIC}.healthSummary",
+        profile="full",
         states=((0, "not_supported"), (1, "healthy"), (2, "unhealthy"), (3, "limited_capacity")),
         dcgm=(Dcgm(175, "DCGM_FI_DEV_FABRIC_HEALTH_SUMMARY"),),
     ),
