@@ -252,8 +252,8 @@ SATURATION = (
             "are not affected. Limits: docs/security.md."
         ),
         confirm=(
-            "`tocsin_tenant_cut` has the job; `tocsin_tenant_looks_lost_total` (profile full) and "
-            "the agent's log have the reason."
+            "`tocsin_tenant_cut` has the job; `tocsin_tenant_looks_lost_total` and the agent's log "
+            "have the reason."
         ),
         do=(
             "`bytes`: less verbose Inspector or job logs. `dumps`: a dump is larger than 64 MiB or "

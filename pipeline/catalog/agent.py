@@ -526,7 +526,6 @@ TENANT_LOOKS_LOST = Metric(
         "died, garbage (its answer), failed, or stuck (in the kernel)."
     ),
     ("source", "reason"),
-    "full",
 )
 NCCL_STATE = Metric(
     "tocsin_nccl_job_state",

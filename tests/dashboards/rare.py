@@ -79,6 +79,16 @@ RARE: dict[str, Rare] = {
     "agents: Data lost C": _lost(
         "tocsin_exposition_dropped_samples_total", 'reason="duplicate"', 'reason="duplicate"'
     ),
+    "agents: Jobs cut at a limit A": Rare(
+        {f'tocsin_tenant_cut{{{N1},job="71",tenant="user 1001",limit="dumps"}}': "3x60"},
+        f'{{{NAMED},tenant="user 1001",limit="dumps"}}',
+        1,
+    ),
+    "agents: Lost looks at jobs A": _lost(
+        "tocsin_tenant_looks_lost_total",
+        'source="nccl",reason="time"',
+        'source="nccl",reason="time"',
+    ),
     "fabric: Packets lost or repeated A": _port("tocsin_ib_port_out_of_sequence_total"),
     "fabric: Packets lost or repeated B": _port("tocsin_ib_port_packet_seq_err_total"),
     "fabric: Received with errors A": _port("tocsin_ib_port_receive_errors_total"),

@@ -194,7 +194,7 @@ class ChildDesk:
 
     def _started(self) -> Child:
         if self._child is not None and self._child.poll() is not None:
-            self._child = None  # it ended between two looks
+            self.close()  # it ended between two looks
         if self._child is None:
             self._stuck = [child for child in self._stuck if child.poll() is None]
             if len(self._stuck) >= MAX_STUCK:
