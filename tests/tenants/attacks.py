@@ -235,7 +235,8 @@ def swollen_processes(field: Field) -> Step:
     for _ in range(16):
         node.start(
             MALLORY,
-            maps=[node.device, *[fake] * 30_000],
+            maps=[node.device],
+            often={fake: 30_000},
             SLURM_JOB_ID=field.job(),
             RANK="0",
             **junk,

@@ -15,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
@@ -137,18 +138,20 @@ class Node:
         user: int,
         *,
         maps: Sequence[Path] | None = None,
+        often: Mapping[Path, int] = MappingProxyType({}),
         paths: Sequence[Path] = (),
         ras: dict[str, Any] | None = None,
         namespace: bool = False,
         name: str = "",
         **environment: str,
     ) -> Tenant:
-        """A process of a tenant; by default it holds the GPU and NCCL's library. ``paths`` are
-        opened with O_PATH.
+        """A process of a tenant; by default it holds the GPU and NCCL's library. ``often`` are
+        mapped so many times, ``paths`` opened with O_PATH.
         """
         given = (self.device, self.library) if maps is None else maps
         wishes = {
             "map": [str(path) for path in given],
+            "often": {str(path): times for path, times in often.items()},
             "name_only": [str(path) for path in paths],
             "ras": ras,
             "namespace": namespace,

@@ -7,7 +7,7 @@ import ctypes
 import resource
 from pathlib import Path
 
-# Together with the agent (64 MiB), the driver child (20) and sealing (160) below the unit's
+# Together with the agent (72 MiB), the driver child (20) and sealing (160) below the unit's
 # MemoryHigh of 512 MiB. A dump of PyTorch's default 2,000 entries with 30 stack frames each takes
 # 85 MiB, a RAS reply of 32 MiB 150.
 NCCL_BYTES, LOGS_BYTES, TASKS_BYTES = 176 << 20, 40 << 20, 40 << 20
