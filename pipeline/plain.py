@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
-from pipeline.observation import Value
+from pipeline.observation import Event, Value
 
 FINDING_FIELDS = tuple(get_type_hints(Finding))
 INCIDENT_FIELDS = tuple(get_type_hints(Incident))
@@ -35,6 +35,17 @@ def plain_value(value: Value) -> Any:
 def value_from(value: Any) -> Value:
     """What ``plain_value`` was given."""
     return float(value[0]) if isinstance(value, list) else value
+
+
+def plain_event(event: Event) -> list[Any]:
+    """Times, device, kind and attributes of an event."""
+    return [
+        event.time_ns,
+        event.mono_ns,
+        plain_device(event.device),
+        event.kind,
+        {name: plain_value(value) for name, value in event.attributes.items()},
+    ]
 
 
 def plain(said: Finding | Incident) -> list[Any]:

@@ -17,7 +17,7 @@ from collector.bus.credentials import load
 from collector.config.settings import Bus
 from pipeline.bus import subjects
 
-LEAST_VERSION = (2, 11)  # docs/bus.md, "Server"
+MIN_VERSION = (2, 11)  # docs/bus.md, "Server"
 CONNECT_TIMEOUT_S = 2
 # A frozen server is noticed after 15 s in place of the client's four minutes.
 PING_S, PINGS = 5, 2
@@ -66,9 +66,9 @@ async def connect(
         **options,
     )
     version = tuple(map(int, re.findall(r"\d+", str(client.connected_server_version))[:2]))
-    if version < LEAST_VERSION:
+    if version < MIN_VERSION:
         await client.close()
-        found, least = (".".join(map(str, each)) for each in (version, LEAST_VERSION))
+        found, least = (".".join(map(str, each)) for each in (version, MIN_VERSION))
         raise BusError(f"the server is NATS {found}; {least} or newer is needed")
     return client
 

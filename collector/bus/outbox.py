@@ -14,8 +14,8 @@ from pipeline.judged import JudgedObservation
 from pipeline.selfmetrics import SelfMetrics
 
 KEPT_NS = 60 * SECOND_NS  # older observations are of no use to a live verdict: the store has them
-MOST = 4096  # observations, should a source ever observe much faster than once a second
-MOST_OPEN = 256  # incidents that a batch repeats; the newest
+MAX_WAITING = 4096  # observations, should a source ever observe much faster than once a second
+MAX_OPEN = 256  # incidents that a batch repeats; the newest
 
 
 class Outbox:
@@ -64,7 +64,7 @@ class Outbox:
                 self._previous,
                 self._clock.time_ns(),
                 taken,
-                tuple(self._open.values())[-MOST_OPEN:],
+                tuple(self._open.values())[-MAX_OPEN:],
             )
             self._number, self._previous = self._number + 1, taken[-1].observation.seq
             return batch
@@ -86,7 +86,9 @@ class Outbox:
     def _drop_old(self) -> None:
         oldest_ns = self._clock.monotonic_ns() - KEPT_NS
         dropped = 0
-        while self._waiting and (self._waiting[0][0] < oldest_ns or len(self._waiting) > MOST):
+        while self._waiting and (
+            self._waiting[0][0] < oldest_ns or len(self._waiting) > MAX_WAITING
+        ):
             self._waiting.popleft()
             dropped += 1
         if dropped:

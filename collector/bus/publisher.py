@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tocsin.bus")
 
 URGENT_S = 1.0  # least time between two batches that something hurries
-MOST_OBSERVATIONS = 64  # of one batch; 10 s of a node, 100 kB after an outage
+MAX_OBSERVATIONS = 64  # of one batch; 10 s of a node, 100 kB after an outage
 AGAIN_S = (5.0, 15.0)  # until a server that was too old, or a file that was missing, is tried again
 
 
@@ -50,7 +50,7 @@ class Publisher:
         self._outbox = Outbox(host, secrets.token_hex(16), metrics, clock)
         self._health = Health("bus")
         self._subject = subjects.frames(settings.cluster, host)
-        self._most = MOST_OBSERVATIONS
+        self._most = MAX_OBSERVATIONS
         self._loop: asyncio.AbstractEventLoop | None = None
         self._hurry = asyncio.Event()
         self._closing = threading.Event()

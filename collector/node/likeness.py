@@ -2,7 +2,7 @@
 
 The user is the kernel's or the kubelet's word: a job teaches jobs of its own user or namespace
 only (detectors/hang/kin.py). The name is its owner's, and says nothing of other jobs. Texts come
-here printable, as whoever read them made them.
+here printable, as the source that read them made them.
 """
 
 from __future__ import annotations

@@ -37,10 +37,10 @@ MAGIC, VERSION = b"TOCB", 1
 PREFIX = struct.Struct("<4sBII")
 HEAD = struct.Struct("<I")
 # A batch of 16 GPUs, 64 ports and 300 links over a minute is 3 MB before compression: docs/bus.md.
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 # Readings of one device at one instant; each becomes a row of all columns of its kind, 2.6 kB for a
 # GPU. A minute of 16 GPUs, 64 ports and 288 NVLinks every five seconds is 8,300.
-MOST_ROWS = 32_768
+MAX_ROWS = 32_768
 
 
 class BatchError(ValueError):
@@ -87,14 +87,14 @@ def encode(batch: Batch) -> bytes:
         }
     )
     body = b"".join([HEAD.pack(len(head_bytes)), head_bytes, *blocks])
-    if len(body) > MOST_BYTES:
-        raise BatchError(f"a batch of {len(body)} bytes; {MOST_BYTES} at most")
+    if len(body) > MAX_BYTES:
+        raise BatchError(f"a batch of {len(body)} bytes; {MAX_BYTES} at most")
     packed = zlib.compress(body, 1)
     return PREFIX.pack(MAGIC, VERSION, len(body), zlib.crc32(packed)) + packed
 
 
 def decode(raw: bytes) -> Batch:
-    """The batch that ``encode`` was given, at most ``MOST_BYTES`` of memory for its body.
+    """The batch that ``encode`` was given, at most ``MAX_BYTES`` of memory for its body.
 
     Columns that this version's catalogue lacks are left out. BatchError for all other bytes.
     """
@@ -126,8 +126,8 @@ def _body(raw: bytes) -> bytes:
     _, version, length, crc = PREFIX.unpack_from(raw)
     if version != VERSION:
         raise BatchError(f"format {version}; this version reads {VERSION}")
-    if length > MOST_BYTES:
-        raise BatchError(f"claims {length} bytes; {MOST_BYTES} at most")
+    if length > MAX_BYTES:
+        raise BatchError(f"claims {length} bytes; {MAX_BYTES} at most")
     packed = memoryview(raw)[PREFIX.size :]
     if zlib.crc32(packed) != crc:
         raise BatchError("checksum differs: torn or damaged")
@@ -146,8 +146,8 @@ def _frames(head: Any, blocks: memoryview) -> dict[int, dict[int, Frame]]:
     found: dict[int, dict[int, Frame]] = {}
     at = 0
     rows = sum(len(stack["places"]) * max(1, len(stack["devices"])) for stack in head["stacks"])
-    if rows > MOST_ROWS:
-        raise ValueError(f"{rows} readings of devices; {MOST_ROWS} at most")
+    if rows > MAX_ROWS:
+        raise ValueError(f"{rows} readings of devices; {MAX_ROWS} at most")
     for about in head["stacks"]:
         devices = tuple(device_from(device, head["host"]) for device in about["devices"])
         stack, used = decode_stack(about, devices, blocks[at:])

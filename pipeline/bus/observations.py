@@ -13,10 +13,10 @@ from pipeline.finding import SEVERITIES, Action, Finding, Incident, Phase
 from pipeline.frame import Device, Frame
 from pipeline.judged import JudgedObservation
 from pipeline.observation import Event, Observation, Outcome, Unread
-from pipeline.plain import finding_from, incident_from, plain, plain_device, plain_value, value_from
+from pipeline.plain import finding_from, incident_from, plain, plain_event, value_from
 
 LARGEST = (1 << 63) - 1  # of a time in nanoseconds, and of a number of an event
-MOST_TEXT = 64 << 10  # characters of one text
+MAX_TEXT = 64 << 10  # characters of one text
 OUTCOMES, PHASES, ACTIONS = get_args(Outcome), get_args(Phase), get_args(Action)
 
 
@@ -26,16 +26,7 @@ def plain_judged(judged: JudgedObservation) -> list[Any]:
     return [
         [o.source, o.boot_id, o.seq, o.time_ns, o.mono_ns, o.duration_ns, o.outcome, o.error],
         len(o.frames),
-        [
-            [
-                e.time_ns,
-                e.mono_ns,
-                plain_device(e.device),
-                e.kind,
-                {k: plain_value(v) for k, v in e.attributes.items()},
-            ]
-            for e in o.events
-        ],
+        [plain_event(e) for e in o.events],
         [[u.reason, u.device, u.field] for u in o.unread],
         [plain(f) for f in judged.findings],
         [plain(i) for i in judged.incidents],
@@ -84,7 +75,7 @@ def device_from(values: Any, host: str) -> Device:
 
 def text(value: Any) -> str:
     """A text of bounded length."""
-    if not isinstance(value, str) or len(value) > MOST_TEXT:
+    if not isinstance(value, str) or len(value) > MAX_TEXT:
         raise ValueError(f"{value!r:.40} where a text belongs")
     return value
 

@@ -21,7 +21,7 @@ from pipeline.catalog import KINDS, fields_of
 from pipeline.frame import Device, Frame, Schema, blank, schema_of
 from pipeline.judged import JudgedObservation
 from pipeline.observation import Event, Observation, Unread
-from pipeline.plain import finding_from, incident_from, plain, plain_device, plain_value, value_from
+from pipeline.plain import finding_from, incident_from, plain, plain_event, value_from
 
 HEAD = struct.Struct("<I")
 
@@ -80,16 +80,7 @@ def encode(judged: JudgedObservation, generations: Sequence[int]) -> bytes:
             [f.kind, g, f.time_ns, f.mono_ns]
             for f, g in zip(observation.frames, generations, strict=True)
         ],
-        [
-            [
-                e.time_ns,
-                e.mono_ns,
-                plain_device(e.device),
-                e.kind,
-                {k: plain_value(v) for k, v in e.attributes.items()},
-            ]
-            for e in observation.events
-        ],
+        [plain_event(e) for e in observation.events],
         [[u.reason, u.device, u.field] for u in observation.unread],
         [plain(f) for f in findings],
         [plain(i) for i in incidents],
