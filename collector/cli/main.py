@@ -31,6 +31,8 @@ COMMANDS: Mapping[str, str] = {
     "explain": "collector.cli.explain",
     "replay": "collector.cli.replay",
     "nccl": "collector.cli.nccl",
+    "import": "history.command",
+    "backtest": "history.backtest_command",
     "compact": "collector.cli.compact",
     "export": "collector.cli.export",
     "score": "evaluation.command",

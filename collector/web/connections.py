@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from aiohttp import web
-
 from collector.config.web.security import Security
 from collector.config.web.tls import allowed
+from collector.web.aiohttp_server import web
 
 # Read 10 s, write 30 s as in dcgm-exporter 4.8.3; a kept-alive connection outlives the
 # longest usual scrape interval.

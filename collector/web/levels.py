@@ -10,15 +10,15 @@ from typing import Any, Literal
 Level = Literal["bad", "warn", "blind", "out", "note", "ok"]
 WORST_FIRST: tuple[Level, ...] = ("bad", "warn", "blind", "out", "note", "ok")
 
-_HEALTH: Mapping[str, Level] = {
+HEALTH: Mapping[str, Level] = {
     "failed": "bad",
     "predicted_failure": "warn",
     "degraded": "warn",
     "ok": "ok",
 }
 # lost, hung, absent, unreadable: bad
-_GPU: Mapping[str, Level] = {"ok": "ok", "passthrough": "out", "unknown": "blind"}
-_PORT: Mapping[str, Level] = {
+GPU_STATE: Mapping[str, Level] = {"ok": "ok", "passthrough": "out", "unknown": "blind"}
+PORT_STATE: Mapping[str, Level] = {
     "active": "ok",
     "active_defer": "ok",
     "init": "warn",
@@ -36,7 +36,7 @@ def gpu(row: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Level, str
     >>> gpu(row, {"maintenance": [], "findings": []})
     ('bad', 'hung')
     """
-    level = _GPU.get(row["state"], "bad")
+    level = GPU_STATE.get(row["state"], "bad")
     return _device(row, (level, row["state"]), document)
 
 
@@ -50,7 +50,7 @@ def port(row: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Level, st
     ... )
     (('bad', 'down'), ('note', 'down, not expected up'))
     """
-    level = _PORT.get(row["state"], "blind")
+    level = PORT_STATE.get(row["state"], "blind")
     if level in ("warn", "bad") and row["expected"] is False:
         return _device(row, ("note", f"{row['state']}, not expected up"), document)
     return _device(row, (level, row["state"]), document)
@@ -63,7 +63,7 @@ def _device(
         return "out", "out of service"
     levels: list[tuple[Level, str]] = [
         state,
-        (_HEALTH[row["health"]], row["health"].replace("_", " ")),
+        (HEALTH[row["health"]], row["health"].replace("_", " ")),
     ]
     if not row["fresh"] and state[0] != "out":
         levels.append(("blind", "not read"))

@@ -10,9 +10,8 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 
-from aiohttp import web
-
 from collector.config.web.security import Security
+from collector.web.aiohttp_server import web
 from collector.web.connections import IDLE_S, Connections
 from collector.web.request_errors import RequestErrorLog
 from pipeline.guard import Guard

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-
-from aiohttp import web
+from collections.abc import Callable, Collection
 
 from collector.config.web.security import Security
+from collector.web.aiohttp_server import web
 from collector.web.auth import Passwords, TooManyGuesses
 from collector.web.listener import Handler
 
@@ -15,11 +14,18 @@ from collector.web.listener import Handler
 class Policy:
     """Turns away who brings a body, has no password or asks too often.
 
-    ``refused`` is called with the reason, in one word.
+    ``refused`` is called with the reason, in one word. POST to a path of ``bodies`` may have one,
+    which its handler bounds.
     """
 
-    def __init__(self, security: Callable[[], Security], refused: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        security: Callable[[], Security],
+        refused: Callable[[str], None],
+        bodies: Collection[str] = (),
+    ) -> None:
         self._security, self._refused = security, refused
+        self._bodies = frozenset(bodies)
         self._passwords = Passwords()
 
     @web.middleware
@@ -29,7 +35,8 @@ class Policy:
         Passwords come before the rate: who has none does not use it up for those who have one.
         """
         security = self._security()
-        if request.can_read_body:
+        takes_body = request.method == "POST" and request.path in self._bodies
+        if request.can_read_body and not takes_body:
             return self._turn_away("body", 413, "requests have no body here")
         if security.users:
             header, peer = request.headers.get("Authorization", ""), str(request.remote)

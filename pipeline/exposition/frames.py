@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +12,7 @@ from pipeline.catalog import KINDS, Profile
 from pipeline.exposition.cells import Cells
 from pipeline.exposition.families import columns_of, device_labels, infos, stays
 from pipeline.exposition.latest import Entry, Snapshot
+from pipeline.exposition.loose import Labels
 from pipeline.exposition.template import Block, Template
 from pipeline.exposition.text import Family, series
 
@@ -49,11 +52,15 @@ class FramePage:
 
     def _build(self, snapshot: Snapshot) -> None:
         self._sheets = [_Sheet(entry, self._profile) for entry in snapshot.entries]
+        blocks = [
+            Block.of(
+                Family(info.name, info.type, info.help),
+                [(series(info.name, labels), int(kind.fleeting)) for labels in each],
+            )
+            for kind, info, each in infos(snapshot.attributes, self._profile)
+        ]
         families: dict[str, Family] = {}
-        rows: dict[str, list[tuple[bytes, int]]] = {}
-        for kind, info, each in infos(snapshot.attributes, self._profile):
-            families[info.name] = Family(info.name, info.type, info.help)
-            rows[info.name] = [(series(info.name, labels), int(kind.fleeting)) for labels in each]
+        rows: dict[str, _Series] = {}
         first = _INFO_CELLS
         for sheet in self._sheets:
             names = [
@@ -62,14 +69,43 @@ class FramePage:
             for number, (column, labels) in enumerate(columns_of(sheet.frame.kind, self._profile)):
                 metric = column.field.metric
                 families.setdefault(metric.name, Family(metric.name, metric.type, metric.help))
-                rows.setdefault(metric.name, []).extend(
-                    (series(metric.name, own + labels), first + number * len(names) + i)
-                    for i, own in enumerate(names)
-                )
+                if metric.name not in rows:
+                    rows[metric.name] = _Series(metric.name)
+                rows[metric.name].add(names, labels, first + number * len(names))
             first += len(sheet.present)
-        self._template = Template(
-            [Block(family, tuple(rows[name])) for name, family in families.items()]
-        )
+        blocks += [
+            Block(family, rows[name].cells(), rows[name].text) for name, family in families.items()
+        ]
+        self._template = Template(blocks)
+
+
+class _Series:
+    """The series of one family: columns of devices that lie one after the other."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._columns: list[tuple[Sequence[Labels], Labels, int]] = []
+        self._ends: list[int] = []
+
+    def add(self, devices: Sequence[Labels], labels: Labels, first: int) -> None:
+        """A column: the labels of each device, those of the column, and its first cell."""
+        self._columns.append((devices, labels, first))
+        self._ends.append((self._ends[-1] if self._ends else 0) + len(devices))
+
+    def cells(self) -> NDArray[np.int32]:
+        """The cell of each series, (series,)."""
+        each = [
+            np.arange(first, first + len(devices), dtype=np.int32)
+            for devices, _, first in self._columns
+        ]
+        return np.concatenate(each)
+
+    def text(self, number: int) -> bytes:
+        """The nth series."""
+        place = bisect_right(self._ends, number)
+        devices, labels, _ = self._columns[place]
+        own = devices[number - self._ends[place]]  # counted from the column's end
+        return series(self._name, own + labels)
 
 
 class _Sheet:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
-from prometheus_client.utils import floatToGoString
+
+from pipeline.exposition.client import floatToGoString
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

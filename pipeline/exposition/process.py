@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.process_collector import ProcessCollector
-
+from pipeline.exposition.client import CollectorRegistry, ProcessCollector
 from pipeline.exposition.loose import Sample
 from pipeline.exposition.text import Family
 

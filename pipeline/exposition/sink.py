@@ -73,8 +73,13 @@ class Exposition:
         xids: XidSeries | None = None,
         dialect: Dialect | None = None,
         process: ProcessSamples | None = None,
+        verdicts: bool = True,
     ) -> None:
+        """``verdicts``: whether findings and incidents are series; a gateway has its own, as
+        these are an agent's, on which that agent's alerts rest.
+        """
         self._metrics = metrics
+        self._verdicts = verdicts
         self._clock = clock
         self._profile = profile
         self._xids = xids
@@ -159,9 +164,9 @@ class Exposition:
     def _samples(self, snapshot: Snapshot) -> Iterator[Sample]:
         process = self._process.samples() if self._process is not None else iter(())
         return chain(
-            self._findings.samples(),
-            self._incidents.samples(),
-            self._stall_samples(snapshot),
+            self._findings.samples() if self._verdicts else (),
+            self._incidents.samples() if self._verdicts else (),
+            self._stall_samples(snapshot) if self._verdicts else (),
             self._xid_samples(snapshot),
             self._own_samples(),
             process,

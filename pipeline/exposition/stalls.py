@@ -38,9 +38,11 @@ class Stall:
     verdicts: tuple[str, ...]
 
 
-def stalls(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Iterator[Stall]:
-    """Of each of the ``jobs`` that are there, and of those that ``findings`` name; at most 64 jobs,
-    those with findings first.
+def stalls(
+    jobs: Iterable[str], findings: Iterable[Finding], now_ns: int, *, most: int = MAX_JOBS
+) -> Iterator[Stall]:
+    """Of each of the ``jobs`` that are there, and of those that ``findings`` name; at most ``most``
+    jobs, those with findings first.
 
     ``now_ns`` is unix time.
     """
@@ -50,7 +52,7 @@ def stalls(jobs: Iterable[str], findings: Iterable[Finding], now_ns: int) -> Ite
         name = finding.device.attributes.get(JOB, "")
         if name and finding.fault.startswith((STALLED, SLOW)):
             said.setdefault(_shown(name, there), []).append(finding)
-    for job in list(dict.fromkeys((*said, *there)))[:MAX_JOBS]:
+    for job in list(dict.fromkeys((*said, *there)))[:most]:
         about = said.get(job, [])
         since = [f.onset_ns for f in about if f.fault.startswith(STALLED) and f.fault != CRAWLS]
         seconds = max(now_ns - min(since, default=now_ns), 0) / 1e9

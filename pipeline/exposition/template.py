@@ -4,8 +4,7 @@ filled in for every scrape.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -17,12 +16,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
 class Block:
-    """A family with its series in page order: the series' text and the index of its cell."""
+    """A family with its series in page order: the index of the cell of each, (series,), and
+    ``name``, which makes the text of the nth.
 
-    family: Family
-    series: tuple[tuple[bytes, int], ...]
+    A text is made when its cell is first present, and shared by all layouts: most cells of a page
+    never are, and each takes 200 bytes.
+    """
+
+    def __init__(
+        self, family: Family, cells: NDArray[np.int32], name: Callable[[int], bytes]
+    ) -> None:
+        self.family, self.cells, self._name = family, cells, name
+        self.lines: list[bytes] = [b""] * len(cells)  # as far as they were made
+
+    @classmethod
+    def of(cls, family: Family, series: Iterable[tuple[bytes, int]]) -> Block:
+        """Of texts that are there already, each with the index of its cell."""
+        names, cells = [], []
+        for name, cell in series:
+            names.append(name)
+            cells.append(cell)
+        return cls(family, np.array(cells, np.int32), names.__getitem__)
+
+    def line(self, number: int) -> bytes:
+        """What comes between the value before and that of the nth series."""
+        line = self.lines[number] = self.lines[number] or b"\n%b " % self._name(number)
+        return line
 
 
 class _Layout:
@@ -33,21 +53,27 @@ class _Layout:
     ) -> None:
         self.parts: list[bytes] = []
         self.duplicates = 0
-        shown = present.tolist()
         picked: list[int] = []
-        for block in blocks:
-            lead = b"\n" + block.family.header(openmetrics=openmetrics)
+        # Present series of all blocks at once: their places in the page, and their cells.
+        cells = np.concatenate([np.zeros(0, np.int32), *(block.cells for block in blocks)])
+        places = np.flatnonzero(present[cells])
+        shown = list(zip(places.tolist(), cells[places].tolist(), strict=True))
+        ends = np.cumsum([len(block.cells) for block in blocks], dtype=np.intp)
+        begin = first = 0
+        for block, last, end in zip(
+            blocks, np.searchsorted(places, ends).tolist(), ends.tolist(), strict=True
+        ):
+            head = b"\n" + block.family.header(openmetrics=openmetrics)
             seen: set[bytes] = set()
-            for name, cell in block.series:
-                if not shown[cell]:
-                    continue
-                if name in seen:
+            for place, cell in shown[first:last]:
+                line = block.lines[place - begin] or block.line(place - begin)
+                if line in seen:
                     self.duplicates += 1
                     continue
-                seen.add(name)
-                self.parts += (lead + name + b" ", b"")
+                self.parts += (line if seen else head + line[1:], b"")
+                seen.add(line)
                 picked.append(cell)
-                lead = b"\n"
+            begin, first = end, last
         self.series = len(picked)
         if picked:
             self.parts[0] = self.parts[0][1:]

@@ -1,0 +1,25 @@
+"""Distinct numbers of an array, without what numpy imports for it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T", bound=np.integer)
+
+
+def distinct(numbers: NDArray[T]) -> NDArray[T]:
+    """The different whole numbers of an array of any shape, in order, (distinct,).
+
+    As ``np.unique``, whose first call imports ``numpy.ma``: 1.1 MiB that the agent would keep
+    (numpy 2.4, docs/performance.md).
+
+    >>> distinct(np.array([3, 1, 3, 2])).tolist()
+    [1, 2, 3]
+    """
+    ordered = np.sort(numbers, axis=None)
+    new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
