@@ -31,6 +31,7 @@ from collector.control import Control
 from collector.integrations.reporters import Reporters
 from collector.web import ListenError, Web
 from detectors.kit.snapshot import dump, load
+from pipeline.allocator import give_back, keep_little
 from pipeline.catalog import agent
 from pipeline.clock import FastClock
 from pipeline.engine import Engine
@@ -63,6 +64,7 @@ def main(config: Config, reload: Callable[[], Config] | None = None) -> int:
 
 async def _run(config: Config, reload: Callable[[], Config], notifier: Notifier) -> int:
     raise_open_files()
+    keep_little()
     os.umask(os.umask(NOBODY_ELSE) | NOBODY_ELSE)
     with contextlib.ExitStack() as stack:
         stack.enter_context(lock(Path(config.storage.path)))
@@ -257,6 +259,7 @@ class Agent:
         files = self._stamps()
         gc.collect()
         gc.freeze()  # what is here now stays: full collections need not look at it again
+        give_back()
         self._notifier.ready(f"Serving {', '.join(self._serving)}")
         while not self._stop.is_set():
             with contextlib.suppress(TimeoutError):
@@ -367,11 +370,10 @@ class Agent:
         return "" if self._engine.alive() else "the engine has not completed a cycle for 30 s"
 
     def _unready(self) -> str:
-        periods = periods_of(self._config)
         sources = self._config.sources
         missing = [
             name
-            for name in periods
+            for name in type(sources).__struct_fields__
             if getattr(sources, name).enabled
             and not self._runtime.metrics.value(agent.SOURCE_LAST_SUCCESS, name)
         ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from collector.agent.device_health import DeviceHealthMetrics
 from collector.agent.environment import HostEnvironment
 from collector.agent.findings_log import FindingsLog
+from collector.agent.local_store import local_store
 from collector.agent.snapshots import Snapshots
 from collector.config.settings import Config
 from collector.node.deferred_save import DeferredSave
@@ -33,8 +34,6 @@ from pipeline.judge import Judge
 from pipeline.outlet import Outlet
 from pipeline.past_incidents import PastIncidents
 from pipeline.selfmetrics import SelfMetrics
-from pipeline.store.keep.maintenance import MaintenanceScheduler, upkeep_in_child
-from pipeline.store.keep.writer import StoreWriter, seal_in_child
 from pipeline.xid.counts import XidCounts
 
 log = logging.getLogger("tocsin.agent")
@@ -93,21 +92,8 @@ class Runtime:
             current=lambda: self._judge.current() if self._judge else {},
             past=lambda: self._judge.past if self._judge else PastIncidents(),
         )
-        plan = config.storage.upload.plan
-        seal = seal_in_child(root, config.storage.cluster, plan)
         self.suspicions = Suspicions()
-        maintenance_scheduler = MaintenanceScheduler(
-            world.clock, self.metrics, upkeep_in_child(root, config.storage.policy)
-        )
-        store_writer = StoreWriter(
-            root,
-            world.host,
-            world.clock,
-            self.metrics,
-            seal=seal,
-            uploads=plan is not None,
-            maintenance_scheduler=maintenance_scheduler,
-        )
+        store_writer = local_store(config, world.host, world.clock, self.metrics)
         # These write to disk: each behind a queue of its own, so that a slow disk delays neither
         # readings nor one another.
         self._store_writer, self._xids_file = store_writer, xids_file

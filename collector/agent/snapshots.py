@@ -162,6 +162,7 @@ class Snapshots:
         while True:
             work = partial(self._write, *self._waiting.get())
             self._guard.call("sink", self.name, work)
+            del work  # with the copy of all memory, which is 0.6 MiB
             self._idle.set()
 
     def _write(self, memory: Memory, facts: Mapping[str, str]) -> None:

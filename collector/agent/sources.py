@@ -38,6 +38,7 @@ from collector.sources.tenants import limits
 from collector.sources.tenants.child_desk import ChildDesk, ReaderOf
 from collector.sources.tenants.cuts import Cuts
 from collector.sources.tenants.desk import Desk
+from collector.sources.tenants.job_users import JobUsers
 from pipeline.engine import Schedule
 from pipeline.interfaces import Source
 from pipeline.selfmetrics import SelfMetrics
@@ -61,6 +62,7 @@ class Parts:
     suspicions: Suspicions = field(default_factory=Suspicions)
     holders: GpuProcesses = field(default_factory=GpuProcesses)
     pods: PodsByGpu = field(default_factory=PodsByGpu)
+    users: JobUsers = field(default_factory=JobUsers)
     cuts: Cuts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,7 +162,15 @@ def _kmsg(parts: Parts) -> Source:
 def _joblog(parts: Parts) -> Source:
     paths, world = parts.config.sources.joblog.paths, parts.world
     desk = parts.desk("joblog", "collector.sources.joblog.reader", limits.LOGS_BYTES, *paths)
-    return JobLogSource(paths, world.host, world.clock, parts.metrics, desk=desk, cuts=parts.cuts)
+    return JobLogSource(
+        paths,
+        world.host,
+        world.clock,
+        parts.metrics,
+        desk=desk,
+        cuts=parts.cuts,
+        users=parts.users,
+    )
 
 
 def _nccl(parts: Parts) -> Source:
@@ -178,6 +188,7 @@ def _nccl(parts: Parts) -> Source:
         cuts=parts.cuts,
         hidden=parts.config.sources.jobs.hide,
         pods=parts.pods,
+        users=parts.users,
     )
 
 
@@ -200,7 +211,9 @@ def _jobs(parts: Parts) -> Source:
         names = local_user if world.procfs == Path("/proc") else nameless
         module = "collector.sources.jobs.slurm.tasks"
         desk = parts.desk("jobs", module, limits.TASKS_BYTES, world.procfs)
-        providers.append(SlurmProvider(world.procfs, names, world.clock, parts.metrics, desk))
+        providers.append(
+            SlurmProvider(world.procfs, names, world.clock, parts.metrics, desk, users=parts.users)
+        )
     return JobsSource(
         providers,
         world.host,

@@ -14,6 +14,7 @@ from collector.sources.jobs.slurm.tasks import KEPT as OF_SLURM
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import KEPT, environment_of, rank_of
 from collector.sources.nccl.discovery.found import Found
+from collector.sources.nccl.discovery.identity import tenant_of
 
 # The rows of maps that discovery needs; addresses of all other libraries stay unknown.
 _ROWS = re.compile(rb"^.* [^\n]*(?:/dev/nvidia|libnccl\.so|libtorch_cuda)[^\n]*$", re.MULTILINE)
@@ -26,9 +27,9 @@ class Process:
         self.folder = Path(f"/proc/self/fd/{fd}")
         self.root = self.folder / "root"
 
-    def user(self) -> int:
-        """Whose it is, as the kernel has it; asking waits for nothing of the process."""
-        return procfs.user(procfs.read(self.folder / "status"))
+    def tenant(self) -> str:
+        """Its pod or user, as the kernel has it; asking waits for nothing of the process."""
+        return tenant_of(self.folder)
 
     def maps(self) -> bytes:
         """Its rows of maps that name an NVIDIA device file or NCCL."""
@@ -36,7 +37,7 @@ class Process:
 
     def environment(self) -> dict[str, str]:
         """The variables that the agent uses; all others, which may be secrets, stay here."""
-        return environment_of(procfs.read(self.folder / "environ"), KEPT | OF_SLURM)
+        return environment_of(procfs.environ(self.folder), KEPT | OF_SLURM)
 
     def holds_gpu(self) -> bool:
         """Whether it has mapped an NVIDIA device file."""

@@ -1,7 +1,7 @@
 """Answers the agent's questions: one connection, one question, one thread.
 
-A path in a tenant's mounts may never answer, nor may the memory of a process: of each user only two
-questions are open at a time, so that others always have a thread.
+A path in a tenant's mounts may never answer, nor may the memory of a process: of each user, and of
+each pod, only two questions are open at a time, so that others always have a thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Helper:
         self._path, self._user = path, user
         self._lock = threading.Lock()
         self._questions = 0
-        self._open: Counter[int] = Counter()  # questions, by user of the process asked about
+        self._open: Counter[str] = Counter()  # questions, by user or pod asked about
         path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.bind(str(path))
@@ -104,20 +104,20 @@ class Helper:
             return Grant(" ".join(sorted(capabilities())).encode())
         if kind in WITHOUT_PROCESS:
             return GRANTS[kind](Process(-1), text)
-        with opened(pid) as process, self._turn(process.user()):
+        with opened(pid) as process, self._turn(process.tenant()):
             return GRANTS[kind](process, text)
 
     @contextlib.contextmanager
-    def _turn(self, user: int) -> Iterator[None]:
-        """One of the few places of a user. OSError where none is free."""
+    def _turn(self, tenant: str) -> Iterator[None]:
+        """One of the few places of a user or pod. OSError where none is free."""
         with self._lock:
-            if self._open[user] >= MAX_OF_USER:
-                raise OSError(errno.EBUSY, "other questions about this user's processes are open")
-            self._open[user] += 1
+            if self._open[tenant] >= MAX_OF_USER:
+                raise OSError(errno.EBUSY, "other questions about its tenant's processes are open")
+            self._open[tenant] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._open[user] -= 1
-                if not self._open[user]:
-                    del self._open[user]
+                self._open[tenant] -= 1
+                if not self._open[tenant]:
+                    del self._open[tenant]

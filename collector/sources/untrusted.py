@@ -4,6 +4,8 @@ directories that anyone may write.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
 from pathlib import Path, PurePosixPath
@@ -32,18 +34,20 @@ def open_regular(
 
     ``owner`` is the user id that must own the file (None: anyone). FileNotFoundError and
     PermissionError as usual, where the helper opens no such file either; UntrustedFileError for
-    everything that looks like a trap. A FIFO or device is never waited for.
+    everything that looks like a trap. No FIFO or device is opened: that alone has effects (a
+    watchdog starts, a tape is rewound).
     """
     try:
-        fd = _open_below(root, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        fd = _open_below(root, path, os.O_PATH)
     except PermissionError:
         fd = client.descriptor(Kind.FILE, root, str(path))
     try:
         _check(os.fstat(fd), path, owner, max_bytes)
-    except UntrustedFileError:
+        return _readied(fd, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except PermissionError:
+        return client.descriptor(Kind.FILE, root, str(path))
+    finally:
         os.close(fd)
-        raise
-    return fd
 
 
 def read_regular(
@@ -64,14 +68,22 @@ def open_fifo(path: Path | str, *, root: Path = Path("/"), owner: int | None = N
     where nobody reads from it.
     """
     try:
-        fd = _open_below(root, path, os.O_WRONLY | os.O_NONBLOCK)
+        fd = _open_below(root, path, os.O_PATH)
     except PermissionError:
         fd = client.descriptor(Kind.FIFO, root, str(path))
-    status = os.fstat(fd)
-    if not stat.S_ISFIFO(status.st_mode) or (owner is not None and status.st_uid != owner):
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISFIFO(status.st_mode) or (owner is not None and status.st_uid != owner):
+            raise UntrustedFileError(f"{path}: no FIFO, or somebody else's")
+        return _readied(fd, os.O_WRONLY | os.O_NONBLOCK)
+    except PermissionError:
+        return client.descriptor(Kind.FIFO, root, str(path))
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise UntrustedFileError(f"{path}: nobody reads from it") from error
+        raise
+    finally:
         os.close(fd)
-        raise UntrustedFileError(f"{path}: no FIFO, or somebody else's")
-    return fd
 
 
 def names_in(path: Path | str, *, root: Path = Path("/"), most: int = 10_000) -> list[str]:
@@ -107,6 +119,15 @@ def socket_path(
         os.close(fd)
         raise UntrustedFileError(f"{path}: no socket, or somebody else's")
     return fd, f"/proc/self/fd/{fd}"
+
+
+def _readied(fd: int, flags: int) -> int:
+    """A descriptor for reading or writing of what one of O_PATH holds (open(2), O_PATH); of another
+    one, which is ready, a copy.
+    """
+    if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_PATH:
+        return os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC)
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 0)
 
 
 def _open_below(root: Path, path: Path | str, flags: int) -> int:
@@ -150,6 +171,8 @@ def _open_at(directory: int, name: str, flags: int, path: Path | str) -> int:
 def _check(
     status: os.stat_result, path: Path | str, owner: int | None, max_bytes: int | None
 ) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise UntrustedFileError(f"{path} is a link")
     if not stat.S_ISREG(status.st_mode):
         raise UntrustedFileError(f"{path}: not a regular file")
     if owner is not None and status.st_uid != owner:

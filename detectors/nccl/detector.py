@@ -5,6 +5,7 @@ reports on the job agree.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -48,6 +49,7 @@ ACTIONS: dict[Cause, Action] = {
     "init_hang": "RESTART_APP",
     "in_flight": "RESTART_APP",
 }
+_OF_NO_JOB = re.compile(r"user\d+")  # collector/sources/tenants/job_users.py
 NOTHING: tuple[Cause, ...] = ("no_evidence",)
 UNNAMED = "unnamed"
 DAY_NS = 86_400 * SECOND_NS
@@ -174,7 +176,7 @@ class Nccl(Stateful):
             JobTracker(),
             Places(),
         )
-        self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
+        self._elapsed, self._standing = Elapsed(), FindingTracker(self.name, by_job=True)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the reports and lines of this observation, and the time since the last one, say."""
@@ -307,6 +309,8 @@ class Nccl(Stateful):
             Device("", "job", name)
         ]
         severity = severity_of(verdict, self._hardware.texts(), gave_up=job.gave_up())
+        if _OF_NO_JOB.fullmatch(name) and not self._jobs.members(name):
+            severity = "record"  # a log of somebody who has no job here
         finding = FindingVerdict(
             fault,
             severity,

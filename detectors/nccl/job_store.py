@@ -100,6 +100,10 @@ class JobBook:
         if any(one.last for one in self.ended.values() if one.host == host):
             self.ended = {key: one for key, one in self.ended.items() if one.host != host}
 
+    def weight(self) -> tuple[bool, bool, int]:
+        """The least is missed least."""
+        return bool(self.reported), bool(self.looks), self.seen_ns
+
     def gave_up(self) -> bool:
         """Whether a watchdog of the job has timed out."""
         return any(hit.name in GAVE_UP for _, hit in self.hits.values())
@@ -141,7 +145,9 @@ def _lean_member(member: Member) -> Member:
 
 
 class JobStore:
-    """All jobs; the one without a report for longest is dropped first."""
+    """All jobs. The one without a report for longest is dropped first, of those that RAS says
+    nothing of and no finding is about: names of jobs cost their users nothing.
+    """
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobBook] = {}
@@ -149,7 +155,7 @@ class JobStore:
     def of(self, job: str) -> JobBook:
         """The job's, new where it is not known."""
         if job not in self.jobs and len(self.jobs) >= MAX_JOBS:
-            del self.jobs[min(self.jobs, key=lambda name: self.jobs[name].seen_ns)]
+            del self.jobs[min(self.jobs, key=lambda name: self.jobs[name].weight())]
         return self.jobs.setdefault(job, JobBook())
 
     def due(self, now_ns: int) -> Iterator[tuple[str, JobBook]]:

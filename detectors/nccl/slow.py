@@ -66,7 +66,7 @@ def _last_to_come(joined: Joined, identities: Identities) -> Iterator[Clue]:
         who, mine = identities.who(numbers[row]).words(), last[:, row]
         text = (
             f"{who} came last to {mine.sum()} of {len(times)} collectives of {joined.name}: "
-            f"the others waited {np.median(waited[mine, row]):.0%} of their time for it"
+            f"the others waited {median(waited[mine, row].tolist()):.0%} of their time for it"
         )
         yield Clue("inspector", text, FASTEST, RankTarget(numbers[row]), "slow_straggler")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 State = Literal["unknown", "ok", "init", "finalize", "abort", "left", "unresponsive", "dead"]
 """RAS: RUNNING is ``ok``, NOCOMM (the process answers but has given up the
@@ -102,6 +102,44 @@ class Member:
     def failed(self) -> bool:
         """Whether the rank reports an error of its own."""
         return self.error not in NO_ERROR
+
+
+class Sharing:
+    """Lets members have texts and counts in common, where they are equal: ranks are many, and hosts
+    and counts of a communicator's ranks mostly the same.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str | Counts, Any] = {}
+
+    def member(self, member: Member) -> Member:
+        """An equal member, with what earlier ones have."""
+        known = self._known
+        return Member(
+            member.rank,
+            member.world_rank,
+            known.setdefault(member.host, member.host),
+            member.pid,
+            member.gpu,
+            member.nvml,
+            member.uuid,
+            known.setdefault(member.state, member.state),
+            member.error,
+            self._counts(member.launched),
+            self._counts(member.started),
+            self._counts(member.completed),
+            member.operations,
+            member.transfers,
+            member.timings,
+        )
+
+    def _counts(self, counts: Counts) -> Counts:
+        found: Counts | None = self._known.get(counts)
+        if found is None:
+            known = self._known
+            found = tuple((known.setdefault(name, name), count) for name, count in counts)
+            known[found] = found
+        return found
 
 
 # of one rank in one group: what is unfinished, and enough of the past to compare

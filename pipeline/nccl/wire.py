@@ -12,9 +12,11 @@ from typing import Any
 
 from pipeline.frame import Device
 from pipeline.nccl.hit import Hit
-from pipeline.nccl.member import Member, Operation, Timing, Transfer
+from pipeline.nccl.member import Member, Operation, Sharing, Timing, Transfer
 from pipeline.nccl.report import Communicator, Discard, Group, PeerEvent, Process, Report, Unlisted
 from pipeline.observation import Event, Value
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 REPORT, COMMUNICATOR, LINE = "nccl_report", "nccl_communicator", "nccl_line"
 
@@ -66,13 +68,14 @@ def reports_in(events: Iterable[Event]) -> Iterator[tuple[Report, Event]]:
     WireError where they do not hold together.
     """
     heads: dict[str, Event] = {}
+    sharing = Sharing()
     parts: dict[str, list[Communicator]] = {}
     for event in events:
         name = str(event.attributes.get("report", ""))
         if event.kind == REPORT:
             heads[name] = event
         elif event.kind == COMMUNICATOR:
-            parts.setdefault(name, []).append(_communicator(_load(event)))
+            parts.setdefault(name, []).append(_communicator(_load(event), sharing))
     for name, head in heads.items():
         found = tuple(parts.get(name, ()))
         if len(found) != head.attributes.get("communicators"):
@@ -129,7 +132,9 @@ def unpacked_report(text: str) -> Report:
     """The report of ``packed``. WireError where it is none."""
     document = _object(text, REPORT)
     communicators = document.pop("communicators", ())
-    return replace(_report(document), communicators=tuple(map(_communicator, communicators)))
+    sharing = Sharing()
+    found = tuple(_communicator(communicator, sharing) for communicator in communicators)
+    return replace(_report(document), communicators=found)
 
 
 def unpacked_hit(text: str) -> Hit:
@@ -141,12 +146,29 @@ def _document(communicator: Communicator) -> str:
     """``_dump`` of a communicator, member by member: of 65,536 members all at once as dictionaries
     take 70 MiB.
     """
-    rest = asdict(replace(communicator, members=()))
-    parts = {name: _dump({name: value})[1:-1] for name, value in rest.items()}
-    if communicator.members:
-        members = ",".join(_dump(asdict(member)) for member in communicator.members)
-        parts["members"] = f'"members":[{members}]'
-    return "{" + ",".join(filter(None, parts.values())) + "}"
+    parts = []
+    for slot in Communicator.__slots__:
+        value = getattr(communicator, slot)
+        if slot == "members" and value:
+            members = ",".join(_encode(_plain(member)) for member in value)
+            parts.append(f'"members":[{members}]')
+        elif value != ():
+            parts.append(_encode({slot: _plain(value)})[1:-1])
+    return "{" + ",".join(parts) + "}"
+
+
+def _plain(value: Any) -> Any:
+    """As ``asdict``, without its copies and without empty lists: ranks are many."""
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value] if value and _is_row(value[0]) else value
+    if not _is_row(value):
+        return value
+    rows = ((slot, getattr(value, slot)) for slot in type(value).__slots__)
+    return {slot: _plain(v) for slot, v in rows if v != ()}
+
+
+def _is_row(value: object) -> bool:
+    return hasattr(type(value), "__dataclass_fields__")
 
 
 def _dump(document: Mapping[str, Any]) -> str:
@@ -154,7 +176,7 @@ def _dump(document: Mapping[str, Any]) -> str:
 
     Not-a-number stands as ``NaN``, which Python reads again.
     """
-    return json.dumps(_lean(document), separators=(",", ":"))
+    return _encode(_lean(document))
 
 
 def _lean(value: Any) -> Any:
@@ -205,12 +227,12 @@ def _process(given: dict[str, Any]) -> Process:
     return Process(**{**given, "gpus": tuple(given.get("gpus", ()))})
 
 
-def _communicator(given: dict[str, Any]) -> Communicator:
+def _communicator(given: dict[str, Any], sharing: Sharing) -> Communicator:
     try:
         return Communicator(
             **{
                 **given,
-                "members": tuple(map(_member, given.get("members", ()))),
+                "members": tuple(sharing.member(_member(m)) for m in given.get("members", ())),
                 "ranks": tuple(given.get("ranks", ())),
                 "unlisted": tuple(Unlisted(**u) for u in given.get("unlisted", ())),
             }

@@ -113,6 +113,10 @@ def _status(data: bytes) -> object:
     return procfs.inner_pid(data, 5), procfs.user(data), procfs.minors(data)
 
 
+def _in_memory(data: bytes) -> object:
+    return procfs.in_memory(data, 0x7FFC_0000_0000, 0x7FFF_0000_0000)
+
+
 def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
     return lambda data: parse(data.decode(errors="replace"))
 
@@ -330,6 +334,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target("worker_server", _worker, (_HTTP, _CHUNKED), 0.03, (FormatError, OSError)),
     Target("maps", procfs.mapped, (_MAPS,), 0.05),
+    Target("memory_of_environ", _in_memory, (_MAPS,), 0.05),
     Target("stat", procfs.stat, (b"812 (python3) S 1" + b" 0" * 17 + b" 4200 0 0",), 0.04),
     Target("status", _status, (_STATUS,), 0.04),
     Target("environ", _environ, (_ENVIRON,), 0.05),

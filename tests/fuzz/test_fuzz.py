@@ -44,6 +44,7 @@ EXEMPT = {
     "collector/sources/kmsg/previous_records.py:_dated": "pstore is written by the kernel alone",
     "collector/sources/kmsg/victim.py:memory_of": "takes a line that parse_text, a target, took",
     "collector/sources/kmsg/victim.py:task_of": "takes a line that parse_text, a target, took",
+    "collector/sources/nccl/discovery/procfs.py:environ": "reads; in_memory, a target, parses",
     "collector/sources/tenants/calls.py:unpacked": "in the child: what the agent asks for",
     "collector/sources/tenants/child_desk.py:_answer": "sends what the agent made",
     "collector/sources/tenants/child_desk.py:_exchange": "sends what the agent made",

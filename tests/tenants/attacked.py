@@ -21,10 +21,14 @@ from tests.tenants.limit import MemoryLimit
 from tests.tenants.node import MEMORY_MAJOR, Node
 from tests.wait import until
 
-STALLED = 2  # the GPU whose rank the job waits for
+# GPUs whose ranks the job waits for, one stall after another, without the tenants' (node.py): a
+# fault of one device that comes back within the hour is not reported again.
+STALLED = (2, 3, 4, 6, 7, 0, 1)
 DEADLINE_S = 90.0  # the usual one, without attacks: tests/collector/sources/nccl/test_stall.py
 WORK_S = 40.0  # between two stalls: a stall is over after 30 s of work
+ROUND_S = WORK_S + DEADLINE_S + 35.0  # a stall, named and over
 AGENT_MIB = 64.0  # without children
+LABEL = re.compile(r'(\w+)="([^"]*)"')
 OF_TESTS = f"""
 import sys
 from collector.sources.nccl.discovery import devices, scan
@@ -38,7 +42,8 @@ class Outcome:
     """What came of a run. Times are seconds from the fault to the finding."""
 
     named_s: list[float] = field(default_factory=list)
-    accused: set[str] = field(default_factory=set)  # GPUs of findings, but the stalled one
+    accused: set[str] = field(default_factory=set)  # GPUs of findings, but the stalled ones
+    others: set[str] = field(default_factory=set)  # detector, device and severity of all others
     agent_mib: float = 0.0
     unit_mib: float = 0.0
     kills: int = 0
@@ -72,8 +77,17 @@ class Attacked:
         )
         self.simulated = simulated
         self.outcome = Outcome()
+        self._field: Field | None = None
+        self._stalled: list[str] = []  # the last is that of now
 
     def __enter__(self) -> Attacked:
+        try:
+            return self._begun()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _begun(self) -> Attacked:
         self.agent.until(self._ranks, "the job")
         self.equip()
         self.limit.add(self.agent.process.pid)
@@ -82,7 +96,9 @@ class Attacked:
                 self.limit.add(child)
         self.agent.ready()
         pids = [pid for pid, _ in sorted(self._ranks().items())]
-        self.field = Field(self.node, self._ranks()[pids[0]], pids, self.simulated / "dev" / "kmsg")
+        self._field = Field(
+            self.node, self._ranks()[pids[0]], pids, self.simulated / "dev" / "kmsg"
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,24 +106,36 @@ class Attacked:
             self.agent.process.terminate()
             self.agent.process.wait(60)
         self.agent.__exit__()
-        self.field.close()  # first: what is on a dead file system cannot be removed
+        if self._field is not None:
+            self._field.close()  # first: what is on a dead file system cannot be removed
         self.node.close()
         with contextlib.suppress(OSError):
             self.limit.close()
 
+    @property
+    def field(self) -> Field:
+        """Where attacks take place."""
+        assert self._field is not None
+        return self._field
+
     def run(self, seconds: float, steps: list[Step]) -> Outcome:
-        """Stalls one after another for so long, at least one; each second every attack goes on."""
-        end, second = time.monotonic() + seconds, 0
-        while time.monotonic() < end or not self.outcome.named_s:
+        """Stalls one after another for so long, at least one; each second every attack goes on.
+
+        None is begun that would last beyond the end.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() + ROUND_S < end or not self.outcome.named_s:
             self._wait(steps, WORK_S, lambda: False)
             began = time.monotonic()
-            inject(self.simulated, f"nccl_stall@gpu{STALLED}:how=stopped,lasts={DEADLINE_S:g}")
+            gpu = STALLED[len(self.outcome.named_s) % len(STALLED)]
+            self._stalled.append(self.uuid(gpu))
+            inject(self.simulated, f"nccl_stall@gpu{gpu}:how=stopped,lasts={DEADLINE_S:g}")
             named = self._wait(steps, 3 * DEADLINE_S, self._named)
             self.outcome.named_s.append(round(named - began, 1) if named else float("inf"))
             left = began + DEADLINE_S + 5 - time.monotonic()
             self._wait(steps, left, lambda: False)
             self._wait(steps, DEADLINE_S, lambda: not self._named())
-            second += 1
+        self._wait(steps, end - time.monotonic(), lambda: False)
         self.outcome.kills = self.limit.kills()
         self.outcome.unit_mib = self.limit.peak_bytes() / 2**20
         self.outcome.cut = self.agent.values("tocsin_tenant_cut")
@@ -132,10 +160,16 @@ class Attacked:
         status = Path(f"/proc/{self.agent.process.pid}/smaps_rollup").read_text(encoding="ascii")
         pss = int(re.findall(r"^Pss:\s+(\d+)", status, re.MULTILINE)[0]) / 1024
         self.outcome.agent_mib = max(self.outcome.agent_mib, round(pss, 1))
-        self.outcome.accused |= set(self._gpus()) - {self.uuid(STALLED)}
+        self.outcome.accused |= set(self._gpus()).difference(self._stalled)
+        rows = map(dict, map(LABEL.findall, self.agent.values("tocsin_finding_active")))
+        self.outcome.others |= {
+            f"{row['detector']} {row['kind']} {row['device']} {row['severity']}"
+            for row in rows
+            if row["device"] not in self._stalled
+        }
 
     def _named(self) -> bool:
-        return self.uuid(STALLED) in self._gpus()
+        return self._stalled[-1] in self._gpus()
 
     def _gpus(self) -> list[str]:
         """GPUs of open findings of tickets and pages."""
@@ -160,8 +194,12 @@ class Attacked:
             place = self.node.proc / str(pid) / "fd" / "900"
             maps = (self.node.proc / str(pid) / "maps").read_text(encoding="ascii")
             minor = int(re.findall(r"/dev/nvidia(\d+)", maps)[0])
+            device = self.node.folder / "of the ranks /dev" / f"nvidia{minor}"
+            device.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
-                os.mknod(place, 0o020666, os.makedev(MEMORY_MAJOR, minor))
+                os.mknod(device, 0o020666, os.makedev(MEMORY_MAJOR, minor))
+            with contextlib.suppress(FileExistsError, FileNotFoundError):  # it is being made
+                place.symlink_to(device)
 
     def _ranks(self) -> dict[int, Mapping[str, str]]:
         """Environment of the simulated job's processes, by pid."""
@@ -170,5 +208,6 @@ class Attacked:
             with contextlib.suppress(FileNotFoundError):
                 if not path.is_symlink():
                     raw = (path / "environ").read_bytes().decode()
-                    found[int(path.name)] = dict(x.split("=", 1) for x in raw.split("\0"))
+                    if raw:  # else it is being written
+                        found[int(path.name)] = dict(x.split("=", 1) for x in raw.split("\0"))
         return found

@@ -24,11 +24,13 @@ from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
 from collector.sources.nccl.discovery.devices import opened_minors
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.scan import Scanner
+from collector.sources.nccl.jobs import Job as FollowedJob
 from collector.sources.nccl.source import NcclSource
 from collector.sources.nccl.suspicion import Suspicions
 from collector.sources.tenants.child_desk import ChildDesk, ReaderOf
 from collector.sources.tenants.cuts import Cuts
 from collector.sources.tenants.desk import Desk
+from collector.sources.tenants.job_users import JobUsers
 from collector.sources.tenants.limits import NCCL_BYTES
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
@@ -98,6 +100,7 @@ class Node:
         self.clock = FakeClock(time.time_ns(), time.monotonic_ns())
         self.clock.advance(OLD_S)
         self.metrics, self.board, self.holders = SelfMetrics(), Suspicions(), GpuProcesses()
+        self.users = JobUsers()
         self.cuts, self._seq = Cuts(self.metrics), 0
         self.desk: Desk = self._child()
         self.renew()
@@ -116,6 +119,7 @@ class Node:
             holders=self.holders,
             desk=self.desk,
             cuts=self.cuts,
+            users=self.users,
         )
 
     def _child(self) -> ChildDesk:
@@ -143,10 +147,12 @@ class Node:
         ras: dict[str, Any] | None = None,
         namespace: bool = False,
         name: str = "",
+        over_environment: Path | None = None,
         **environment: str,
     ) -> Tenant:
         """A process of a tenant; by default it holds the GPU and NCCL's library. ``often`` are
-        mapped so many times, ``paths`` opened with O_PATH.
+        mapped so many times, ``paths`` opened with O_PATH, ``over_environment`` is mapped over a
+        page of its environment.
         """
         given = (self.device, self.library) if maps is None else maps
         wishes = {
@@ -156,8 +162,10 @@ class Node:
             "ras": ras,
             "namespace": namespace,
             "name": name,
+            "over_environment": str(over_environment or ""),
         }
-        tenant = Tenant(user, wishes, environment)
+        padding = {"PADDING": "x" * 4 * 4096} if over_environment else {}
+        tenant = Tenant(user, wishes, padding | environment)
         self.tenants.append(tenant)
         (self.proc / str(tenant.pid)).symlink_to(f"/proc/{tenant.pid}")
         return tenant
@@ -192,6 +200,10 @@ class Node:
     def scan(self) -> tuple[Found, ...]:
         """The processes that a scan finds now."""
         return Scanner(self.proc, _opened).scan(self.clock.monotonic_ns() / SECOND_NS).processes
+
+    def jobs(self) -> list[FollowedJob]:
+        """The jobs that the source follows."""
+        return list(self.source._jobs.now.values())
 
     def suspect(self) -> None:
         """A detector reports a stall."""

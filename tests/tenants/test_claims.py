@@ -29,6 +29,26 @@ def test_a_claimed_job_id_hides_no_stall(node: Node) -> None:
     ]
 
 
+def test_a_name_that_is_made_to_look_like_another_users_joins_no_job(node: Node) -> None:
+    """Names of two users' equal jobs have the user in front; who takes such a name as its own, to
+    switch off the other's RAS from within, is a job of its own.
+    """
+    node.start(MALLORY, SLURM_JOB_ID="71", RANK="0")
+    node.read()
+    address = f"user{ALICE}:"  # joined with the port by a colon
+    node.start(MALLORY, RANK="0", NCCL_RAS_ENABLE="0", MASTER_ADDR=address, MASTER_PORT="71")
+    node.read(15)
+    node.start(ALICE, SLURM_JOB_ID="71", RANK="0")
+    node.start(MALLORY, RANK="1", NCCL_RAS_ENABLE="0", MASTER_ADDR=address, MASTER_PORT="71")
+    node.read(15)
+    users = {job.name: {process.user for process in job.present} for job in node.jobs()}
+    assert users == {
+        "71": {MALLORY},
+        f"user{ALICE}::71": {ALICE},
+        f"user{MALLORY}::user{ALICE}::71": {MALLORY},
+    }
+
+
 def test_a_dying_process_names_no_gpu_that_it_does_not_hold(node: Node) -> None:
     """A file whose path reads like a GPU's, and a library that is called NCCL's."""
     rank = node.start_ras(ALICE, "71", PORT)

@@ -31,6 +31,24 @@ def test_many_jobs_of_one_user_hide_no_other_users_job(node: Node) -> None:
     assert node.metrics.value(agent.TENANT_CUT, last, f"user{MALLORY}", "jobs") == 1
 
 
+def test_new_libraries_of_one_user_leave_no_other_users_version_unknown(node: Node) -> None:
+    """One library is searched in a scan: each user has its turn, however many one brings."""
+    for number in range(4):
+        library(node, MALLORY, 600 + number)
+    library(node, ALICE, 71)
+    for number in range(2):
+        reading = node.read(15)
+        library(node, MALLORY, 700 + number)
+    versions = {d.id: d.attributes.get("nccl") for d in reading.frames[0].devices}
+    assert versions["71"] == "2.30.7"
+
+
+def library(node: Node, user: int, job: int) -> None:
+    """A job with a library of its own, whose name has no version."""
+    path = node.file(f"lib{job}/libnccl.so.2", b"NCCL version 2.30.7+cuda13.0" * 200, user)
+    node.start(user, maps=(node.device, path), SLURM_JOB_ID=str(job), RANK="0")
+
+
 def test_bytes_and_dumps_that_are_not_read_are_shown(node: Node) -> None:
     """An Inspector log that grows faster than its share, and a dump that is refused, by their
     owner; no longer when they are read.

@@ -4,17 +4,21 @@ and no more than some hundred.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from collector.sources.joblog.walk import walk
+from collector.sources.nccl.discovery.mounts import served_by_users
+from collector.sources.tenants.desk import Mark
 from collector.sources.tenants.shares import fair
 
 MAX_FILES = 256  # followed at once: a descriptor and a line of at most 64 kB each
-MAX_SEEN = 20_000  # names that a pattern may give
+MAX_NAMES = 20_000  # that a pattern may give in one look; the next one goes on with the others
+MAX_KNOWN = 2048  # files that are remembered between looks
 STALE_S = 86_400.0  # a log that nobody wrote to for a day has nothing to say
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -29,32 +33,68 @@ class LiveFile(NamedTuple):
     user: int
 
 
-def live_files(
-    patterns: Sequence[str],
-    now_s: float,
-    mark: Callable[[str, str], None] = lambda subject, tenant: None,  # noqa: ARG005
-) -> list[LiveFile]:
-    """Regular files that match and were written within a day of ``now_s`` (unix), the newest first,
-    at most ``MAX_FILES``, in fair shares of their users. ``mark`` is called before each pattern.
+class LiveFiles:
+    """The files that match ``patterns``, in equal shares of their users: one who has a million
+    hides no other's. ``proc`` is this process's /proc.
     """
-    found: dict[str, tuple[float, int]] = {}
-    for pattern in patterns:
-        mark(pattern, "")
-        for path in _limited(glob.iglob(pattern)):  # noqa: PTH207 - as text: thousands of names
+
+    def __init__(self, patterns: Sequence[str], mark: Mark, proc: Path = Path("/proc")) -> None:
+        self._patterns, self._mark, self._self = tuple(patterns), mark, proc / "self"
+        self._walks: dict[str, Iterator[str]] = {}
+        self._closed: set[str] = set()  # what walks do not touch, also those that began before
+        self._known: dict[str, tuple[float, int]] = {}  # with time and user
+        self.cut: Counter[int] = Counter()  # files that match and have no place, by user
+
+    def look(self, now_s: float, skip: Collection[str] = ()) -> list[LiveFile]:
+        """Regular files that were written within a day of ``now_s`` (unix), the newest first, at
+        most ``MAX_FILES``. Patterns, folders and files in ``skip`` are left alone.
+        """
+        self._closed.clear()
+        self._closed.update(skip, served_by_users(self._self))
+        found: dict[str, tuple[float, int]] = {}
+        self.cut = Counter()
+        for path in self._names(skip):
             try:
-                status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - likewise
+                status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - as text: thousands of names
             except OSError:
                 continue
             if now_s - status.st_mtime < STALE_S:
                 found[path] = status.st_mtime, status.st_uid
-    newest = sorted(found, key=lambda path: -found[path][0])
-    files = [LiveFile(path, found[path][1]) for path in newest]
-    return fair(files, lambda file: file.user, MAX_FILES)[0]
+                if len(found) >= 2 * MAX_KNOWN:
+                    found = self._shared(found, MAX_KNOWN)
+        self._known = self._shared(found, MAX_KNOWN)
+        return [
+            LiveFile(path, user) for path, (_, user) in self._shared(self._known, MAX_FILES).items()
+        ]
 
+    def _shared(
+        self, found: dict[str, tuple[float, int]], places: int
+    ) -> dict[str, tuple[float, int]]:
+        """The newest files of each user, with time and user, in equal shares; the newest first."""
+        newest = sorted(found.items(), key=lambda item: -item[1][0])
+        kept, cut = fair(newest, lambda item: item[1][1], places)
+        self.cut.update(user for _, (_, user) in cut)
+        return dict(kept)
 
-def _limited(names: Iterator[str]) -> Iterator[str]:
-    for _, name in zip(range(MAX_SEEN), names, strict=False):
-        yield name
+    def _names(self, skip: Collection[str]) -> Iterator[str]:
+        """The files that are known, then others, some of each pattern."""
+        yield from (path for path in self._known if path not in self._closed)
+        for pattern in self._patterns:
+            if pattern not in skip:
+                yield from self._some(pattern)
+
+    def _some(self, pattern: str) -> Iterator[str]:
+        """The next names of a pattern, at most ``MAX_NAMES``; at its end it begins again."""
+        names = self._walks.pop(pattern, None)
+        if names is None:
+            names = walk(pattern, self._closed, lambda folder: self._mark(folder, ""))
+        for _ in range(MAX_NAMES):
+            name = next(names, None)
+            if name is None:
+                return
+            if name:
+                yield name
+        self._walks[pattern] = names
 
 
 def root_of(path: str, patterns: Sequence[str]) -> Path:

@@ -6,24 +6,28 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from collector.sources.joblog.files import LiveFile, job_of, live_files, root_of
+from collector.sources.joblog.files import LiveFile, LiveFiles, job_of, root_of
 from collector.sources.joblog.lines import Joiner
 from collector.sources.joblog.match import hits
 from collector.sources.tail import Tail
 from collector.sources.tenants.desk import Mark
+from collector.sources.tenants.shares import fair
 from pipeline.nccl.hit import Hit
 
 CHUNK = 1 << 18  # bytes of one file at a time, so that no file keeps the others waiting
 MAX_BYTES = 8 << 20  # of one read: 30 ms of work per MiB; what is left is read the next time
-MAX_EVENTS = 2000  # of one read: a stall of 16 ranks on a node makes some hundred
+MAX_EVENTS = (
+    2000  # of one read, in shares of the users: a stall of 16 ranks on a node makes some hundred
+)
 ALL = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class JobHit:
-    """A line that matters, and the job whose log it is in."""
+    """A line that matters, the job that its log is called after, and the user whose log it is."""
 
     job: str
+    user: int
     hit: Hit
 
 
@@ -32,8 +36,8 @@ class LogLook:
     """One look at all files. ``fresh``: this reader knows no file yet, and has read nothing.
 
     ``lines`` are counts by outcome, ``troubles`` why files cannot be read, by path, ``places`` up
-    to where each file that has grown was read, and ``behind`` the bytes that were left, by job and
-    user.
+    to where each file that has grown was read, ``behind`` the bytes that were left, by job and
+    user, and ``cut`` how many files of each user are not followed.
     """
 
     fresh: bool = False
@@ -43,6 +47,7 @@ class LogLook:
     troubles: tuple[tuple[str, str], ...] = ()
     places: tuple[tuple[str, int], ...] = ()
     behind: tuple[tuple[str, str, int], ...] = ()
+    cut: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -70,6 +75,7 @@ class LogReader:
         mark: Mark = lambda subject, tenant: None,  # noqa: ARG005 - nobody is blamed
     ) -> None:
         self._patterns, self._mark = tuple(patterns), mark
+        self._live = LiveFiles(patterns, mark)
         self._files: dict[str, _Followed] = {}
         self._begun = self._started = False
 
@@ -89,7 +95,7 @@ class LogReader:
             return LogLook(fresh=True)
         if new_files:
             self._find(now_s, frozenset(skip))
-        found: list[JobHit] = []
+        found: dict[int, list[JobHit]] = {}
         counts: Counter[str] = Counter()
         grown: dict[str, int] = {}
         left = MAX_BYTES
@@ -103,12 +109,17 @@ class LogReader:
         behind: Counter[tuple[str, str]] = Counter()
         for followed in self._files.values():
             behind[followed.job, followed.tenant] += followed.tail.behind
+        hits, dropped = fair(
+            [hit for of_user in found.values() for hit in of_user], lambda one: one.user, MAX_EVENTS
+        )
+        counts["dropped"] += len(dropped)
         return LogLook(
-            hits=tuple(found),
+            hits=tuple(hits),
             lines=tuple(counts.items()),
             files=len(self._files),
             troubles=tuple((p, f.trouble) for p, f in self._files.items() if f.trouble),
             places=tuple(grown.items()),
+            cut=tuple((f"user{user}", number) for user, number in self._live.cut.items()),
             behind=tuple((job, user, size) for (job, user), size in behind.items() if size),
         )
 
@@ -136,8 +147,7 @@ class LogReader:
 
     def _find(self, now_s: float, skip: frozenset[str]) -> None:
         """Follow files that came, let go of those that went or fell silent."""
-        patterns = [pattern for pattern in self._patterns if pattern not in skip]
-        live = {file.path: file for file in live_files(patterns, now_s, self._mark)}
+        live = {file.path: file for file in self._live.look(now_s, skip)}
         for path in self._files.keys() - live.keys():
             self._files.pop(path).tail.close()
         for path, file in live.items():
@@ -156,7 +166,11 @@ class LogReader:
         return followed
 
     def _take(
-        self, path: str, followed: _Followed, found: list[JobHit], counts: Counter[str]
+        self,
+        path: str,
+        followed: _Followed,
+        found: dict[int, list[JobHit]],
+        counts: Counter[str],
     ) -> int:
         """One piece of one file; how many bytes its lines had."""
         self._mark(path, followed.tenant)
@@ -168,13 +182,14 @@ class LogReader:
             return 0
         followed.trouble = ""
         counts["too_long"] += followed.tail.lost - lost
+        mine = found.setdefault(followed.user, [])
         for raw in lines:
             line = followed.joiner.add(raw.decode(errors="replace"))
             seen = list(hits(line, path)) if line else []
             counts["matched" if seen else "other"] += 1
             for hit in seen:
-                if len(found) < MAX_EVENTS:
-                    found.append(JobHit(followed.job, hit))
+                if len(mine) < MAX_EVENTS:
+                    mine.append(JobHit(followed.job, followed.user, hit))
                 else:
                     counts["dropped"] += 1
         return sum(len(raw) + 1 for raw in lines)

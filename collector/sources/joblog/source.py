@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from collector.sources.joblog.reader import LogLook, LogReader
 from collector.sources.tenants.cuts import Cuts
 from collector.sources.tenants.desk import NODE, Desk, LocalDesk, LookLostError
+from collector.sources.tenants.job_users import JobUsers
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock, instant
 from pipeline.frame import Device
@@ -33,7 +34,8 @@ class JobLogSource:
 
     One that appears later is read from its beginning. Truncation, rotation and lines without end
     are survived (collector/sources/tail.py). ``desk`` is where a LogReader reads: in a child, or by
-    default in this process.
+    default in this process. A log is of the job that its name says, where ``users`` knows that job
+    as one of the log's owner.
     """
 
     name = "joblog"
@@ -47,12 +49,13 @@ class JobLogSource:
         *,
         desk: Desk | None = None,
         cuts: Cuts | None = None,
+        users: JobUsers | None = None,
     ) -> None:
         self._patterns = tuple(patterns)
         self._node = Device(host, "node", host)
         self._clock = clock
         self._metrics, self._cuts = metrics, cuts or Cuts(metrics)
-        self._desk = desk or LocalDesk(LogReader(patterns))
+        self._desk, self._users = desk or LocalDesk(LogReader(patterns)), users
         self._look_ns: int | None = None
         self._places: dict[str, int] = {}
         self._troubles: dict[str, str] = {}
@@ -75,8 +78,10 @@ class JobLogSource:
         finally:
             self._desk.tend()
         self._note(look)
+        jobs = {key: self._job(*key, mono_ns) for key in {(h.job, h.user) for h in look.hits}}
         events = tuple(
-            line_event(each.hit, self._node, time_ns, mono_ns, each.job) for each in look.hits
+            line_event(each.hit, self._node, time_ns, mono_ns, jobs[each.job, each.user])
+            for each in look.hits
         )
         troubles = Counter(why for _, why in look.troubles)
         return Reading(events=events, unread=tuple(Unread(f"job log: {why}") for why in troubles))
@@ -84,6 +89,9 @@ class JobLogSource:
     def close(self) -> None:
         """Let go of every file."""
         self._desk.close()
+
+    def _job(self, name: str, user: int, mono_ns: int) -> str:
+        return name if self._users is None else self._users.job_of(name, user, mono_ns / SECOND_NS)
 
     def _look(self, now_s: float, mono_ns: int) -> LogLook:
         """One look, by a reader that knows up to where an earlier one had read."""
@@ -107,6 +115,7 @@ class JobLogSource:
         for outcome, count in look.lines:
             self._metrics.add(agent.JOB_LOG_LINES, outcome, amount=count)
         self._cuts.put(self.name, "bytes", {(job, user): size for job, user, size in look.behind})
+        self._cuts.put(self.name, "logs", {("", user): number for user, number in look.cut})
         for path, offset in look.places:
             self._places.pop(path, None)
             self._places[path] = offset

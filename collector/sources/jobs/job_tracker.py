@@ -5,7 +5,7 @@ From them the detectors know whose GPU it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collector.node.likeness import of_user
@@ -63,7 +63,8 @@ class JobTracker:
                 job = self._jobs.setdefault(name, _Job())
                 job.seen_ns, job.hosts = now_ns, job.hosts or one.hosts
                 job.likeness = job.likeness or _likeness(one)
-        owners = _owners(listed)
+        before = {uuid: name for name, job in self._jobs.items() for uuid in job.gpus}
+        owners = _owners(listed, before)
         return [
             event
             for name, job in list(self._jobs.items())
@@ -110,15 +111,32 @@ def _likeness(holding: Allocation) -> dict[str, str]:
     return of_user(holding.owner, facts.get("job_name", "")) if facts.get("user") else {}
 
 
-def _owners(holdings: Sequence[Allocation]) -> dict[str, str]:
-    """By UUID the job that has a complete GPU to itself, "" where several have it or parts of it.
+def _owners(holdings: Sequence[Allocation], before: Mapping[str, str]) -> dict[str, str]:
+    """By UUID the job that has a complete GPU to itself, "" where several have it or parts of it;
+    ``before``: the job that had it until now.
 
-    A job writes its environment itself: what it claims there counts only where no
-    stronger evidence names an owner.
+    A job writes its environment itself: what it claims there counts only where no stronger evidence
+    names an owner, and nobody had the GPU before. Nor does a process that opened a GPU take it from
+    a job of another user.
     """
     sure = {h.uuid for h in holdings if _name(h) and h.evidence != "environment"}
-    owners: dict[str, str] = {}
+    claims: dict[str, dict[str, Allocation]] = {}
     for one in holdings:
         if (name := _name(one)) and (one.evidence != "environment" or one.uuid not in sure):
-            owners[one.uuid] = name if owners.get(one.uuid, name) == name else ""
+            claims.setdefault(one.uuid, {})[name] = one
+    owners = {
+        uuid: _owner(by_job, before.get(uuid, ""), sure=uuid in sure)
+        for uuid, by_job in claims.items()
+    }
     return owners | {h.uuid: "" for h in holdings if h.instance}
+
+
+def _owner(claims: Mapping[str, Allocation], before: str, *, sure: bool) -> str:
+    """The owner of one GPU of the jobs that claim it with evidence of equal strength."""
+    if before and not sure:
+        return before
+    first = claims.get(before)
+    others = {one.owner for name, one in claims.items() if name != before}
+    if first is not None and first.owner >= 0 and first.owner not in others:
+        return before
+    return next(iter(claims)) if len(claims) == 1 else ""

@@ -13,6 +13,7 @@ from collector.sources.jobs.gpus import Gpus
 from collector.sources.jobs.slurm.allocations import Slurm
 from collector.sources.jobs.slurm.mapping import JobMapping
 from collector.sources.tenants.desk import Desk
+from collector.sources.tenants.job_users import JobUsers
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock
 from pipeline.observation import Unread
@@ -151,8 +152,10 @@ class SlurmProvider:
         clock: Clock,
         metrics: SelfMetrics,
         desk: Desk | None = None,
+        *,
+        users: JobUsers | None = None,
     ) -> None:
-        self._slurm = Slurm(proc, user_name, desk)
+        self._slurm = Slurm(proc, user_name, desk, users)
         self._clock, self._metrics = clock, metrics
 
     def close(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +17,7 @@ from pipeline.frame import Device
 from pipeline.observation import Event, Value
 
 LOSS_S = 600.0  # how long a process that others of its job outlived is a reason to suspect
+_QUALIFIED = re.compile(r"user\d+:")  # how a name begins that has its user in front
 ORDERLY_S = 5.0  # processes of a job that ends go within moments of one another
 
 
@@ -31,6 +34,11 @@ class Job:
     gpus: tuple[str, ...] = ()
     likeness: dict[str, str] = field(default_factory=dict)
     lost_s: float | None = None
+
+    @property
+    def known_as(self) -> str:
+        """Its name without the step, as logs are called; of a qualified one all of it."""
+        return self.owner.base if self.name == self.owner.name else self.name
 
     @property
     def present(self) -> tuple[Found, ...]:
@@ -78,11 +86,20 @@ class Jobs:
             if key not in job.processes:
                 events.append(self._event("nccl_process_found", job.name, process, at))
             job.processes[key] = process
-        return events + [event for job in self.now.values() for event in self._grown(job, at)]
+        jobs_of: defaultdict[str, set[str]] = defaultdict(set)
+        for job in self.now.values():
+            for process in job.present:
+                for uuid in process.uuids:
+                    jobs_of[uuid].add(job.name)
+        taken = {name: {u for u, jobs in jobs_of.items() if name not in jobs} for name in self.now}
+        return events + [
+            event for job in self.now.values() for event in self._grown(job, taken[job.name], at)
+        ]
 
     def _job_of(self, owner: Owner, at: Instant) -> tuple[Job, list[Event]]:
         """The job of an owner. A name that another owner has is qualified by the user: a claim
-        takes no name, and leaves it to the job whose control group has it.
+        takes no name, and leaves it to the job whose control group has it. So is one that is made
+        to look like that.
         """
         known = self.now.get(self._names.get(owner, ""))
         if known is not None and known.owner == owner:
@@ -100,18 +117,19 @@ class Jobs:
                 del self.now[job.name]
                 events.append(Event(*at, self._node, "job_ended", {"job": job.name}))
             rivals = []
-        name = f"user{owner.user}:{owner.group}:{owner.name}" if rivals else owner.name
+        own = not rivals and not _QUALIFIED.match(owner.name)
+        name = owner.name if own else f"user{owner.user}:{owner.group}:{owner.name}"
         self._names = {job.owner: job.name for job in self.now.values()} | {owner: name}
         return self.now.setdefault(name, Job(name, owner)), events
 
-    def _grown(self, job: Job, at: Instant) -> Iterator[Event]:
-        """A job that has more GPUs than before.
+    def _grown(self, job: Job, taken: Collection[str], at: Instant) -> Iterator[Event]:
+        """A job that has other GPUs than before.
 
-        It never has fewer: what a lost process held is still the job's.
+        What a lost process held is still the job's, until it is ``taken``: only processes of other
+        jobs hold it.
         """
-        gpus = tuple(
-            sorted({*job.gpus, *(uuid for process in job.present for uuid in process.uuids)})
-        )
+        kept = (uuid for uuid in job.gpus if uuid not in taken)
+        gpus = tuple(sorted({*kept, *(uuid for p in job.present for uuid in p.uuids)}))
         likeness = job.likeness or self._likeness(job, gpus)
         if gpus != job.gpus or likeness != job.likeness:
             job.gpus, job.likeness = gpus, likeness

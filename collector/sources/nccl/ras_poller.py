@@ -12,6 +12,7 @@ from collector.sources.nccl.discovery.library import Version
 from collector.sources.nccl.discovery.sockets import Listener
 from collector.sources.nccl.ras.client import CONNECT_S, READ_S, Address, RasError
 from collector.sources.nccl.ras.continuity import Continuity
+from collector.sources.nccl.ras.pieces import whole
 from collector.sources.nccl.ras.policy import (
     CLOSE_LOOKS,
     SPACING_S,
@@ -27,6 +28,7 @@ from collector.sources.nccl.ras.policy import (
 )
 from collector.sources.nccl.ras.strays import Server, Strays
 from collector.sources.nccl.reader import NcclReader
+from collector.sources.tenants.bounded import BoundsError
 from collector.sources.tenants.desk import NODE, Desk, LookLostError, Who
 from pipeline.catalog import agent
 from pipeline.guard import Health
@@ -226,7 +228,10 @@ class RasPoller:
         )
         if answer.report is None:
             raise RasError(answer.cause, answer.message)
-        return answer.report
+        try:
+            return whole(answer.report, answer.pieces)
+        except BoundsError as error:
+            raise LookLostError("garbage", str(error)) from error
 
     def _servers(self, job: LocalJob, asked: PollState) -> list[Server]:
         # our own, whichever tree the jobs are found in

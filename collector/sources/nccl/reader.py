@@ -9,6 +9,7 @@ from pathlib import Path
 from collector.sources.nccl.discovery.found import Found, Glance, Seen
 from collector.sources.nccl.discovery.inspect import inspect
 from collector.sources.nccl.discovery.library import search
+from collector.sources.nccl.discovery.mounts import is_served_by_a_user
 from collector.sources.nccl.discovery.sockets import Listener, addresses, ras_clients
 from collector.sources.nccl.flight_recorder.files import DumpFile, files_of, ring
 from collector.sources.nccl.flight_recorder.read import DumpAnswer, DumpRequest, read_dump
@@ -16,6 +17,7 @@ from collector.sources.nccl.inspector.watch import InspectorLook, InspectorWatch
 from collector.sources.nccl.ras.client import Address, RasError, ask_any
 from collector.sources.nccl.ras.json_report import parse_json
 from collector.sources.nccl.ras.listening import Listening
+from collector.sources.nccl.ras.pieces import split
 from collector.sources.nccl.sanitize import FormatError
 from collector.sources.tenants.desk import Mark
 from pipeline.nccl.report import PeerEvent, Report
@@ -33,11 +35,14 @@ class Sockets:
 
 @dataclass(frozen=True, slots=True)
 class RasAnswer:
-    """A report, or why there is none: ``cause`` as in RasError, or ``ranks``."""
+    """A report, or why there is none: ``cause`` as in RasError, or ``ranks``. ``pieces`` are those
+    of ``ras/pieces.py``.
+    """
 
     report: Report | None
     cause: str = ""
     message: str = ""
+    pieces: tuple[bytes, ...] = ()
 
 
 class NcclReader:
@@ -64,8 +69,11 @@ class NcclReader:
 
     def version(self, pid: int, path: str) -> str:
         """NCCL's version in a library of a process, "" where it is not to be had."""
+        process = self._proc / str(pid)
+        if is_served_by_a_user(process, path):
+            return ""
         try:
-            return self._find(path, self._proc / str(pid) / "root")
+            return self._find(path, process / "root")
         except OSError:
             return ""
 
@@ -89,7 +97,8 @@ class NcclReader:
         if ranks > max_ranks:
             why = f"a report of {ranks} ranks: at most {max_ranks} are read now"
             return RasAnswer(None, "ranks", why)
-        return RasAnswer(report)
+        bare, pieces = split(report)
+        return RasAnswer(bare, pieces=pieces)
 
     def listen(self, job: str, server: Address, now_s: float) -> tuple[PeerEvent, ...]:
         """Events of the job's RAS since the last look; ``now_s`` is monotonic."""

@@ -27,7 +27,8 @@ from collector.sources.nccl.ras_poller import NODE_RANKS, LocalJob, RasPoller
 from collector.sources.nccl.reader import NcclReader
 from collector.sources.nccl.suspicion import Suspicions
 from collector.sources.tenants.cuts import Cuts
-from collector.sources.tenants.desk import NODE, Desk, LocalDesk, LookLostError, Who
+from collector.sources.tenants.desk import Desk, LocalDesk, LookLostError, Who
+from collector.sources.tenants.job_users import JobUsers
 from collector.sources.tenants.patience import Patience
 from collector.sources.tenants.shares import fair
 from pipeline.catalog import agent
@@ -48,9 +49,9 @@ MAX_JOBS = 64
 MIN_RANKS = 1024  # of a RAS report, whatever the share
 LIBRARY_S = 20.0  # half a gigabyte from a cold disk
 FORGET_S = 5.0
-# Processes looked at together, in how many seconds; a look that is lost is tried without the
-# process that cost it, so often in one scan.
-GLANCES, GLANCES_S, MAX_LOSSES, SKIP_S = 512, 10.0, 3, 3600.0
+# Processes of a tenant looked at together, in how many seconds; a look that is lost is tried once
+# without the process that cost it. After two losses the tenant's new processes wait.
+GLANCES, GLANCES_S, MAX_LOSSES, SKIP_S, REST_S = 256, 5.0, 2, 3600.0, 60.0
 
 
 class NcclSource:
@@ -81,7 +82,9 @@ class NcclSource:
         holders: GpuProcesses | None = None,
         hidden: Collection[str] = (),
         pods: PodsByGpu | None = None,
+        users: JobUsers | None = None,
     ) -> None:
+        self._users = users or JobUsers()
         self._host, self._clock, self._metrics, self._suspicions = host, clock, metrics, suspicions
         self._node, self._monitor = Device(host, "node", host), monitor
         self._desk, self._cuts = desk or LocalDesk(NcclReader(proc)), cuts or Cuts(metrics)
@@ -93,6 +96,9 @@ class NcclSource:
         self._patience = Patience()
         self._watches: dict[str, JobWatch] = {}  # by job
         self._scanned_s = float("-inf")
+        self._rests: dict[str, float] = {}  # tenants whose new processes wait until then
+        self._searched: dict[str, int] = {}  # by tenant, the last search in a library
+        self._searches = 0
         # By tenant: of how many equal shares each of its logs, or jobs, has one.
         self._logs: dict[str, int] = {}
         self._shares: dict[str, int] = {}
@@ -150,8 +156,13 @@ class NcclSource:
         self._metrics.set(agent.NCCL_HIDDEN, scan.hidden)
         held = holding(scan.processes, self._holders.look().holders, self._proc)
         events = self._jobs.update(held, now_s, at)
+        for sure in (True, False):
+            jobs = (job for job in self._jobs.now.values() if job.owner.sure == sure)
+            self._users.learn(((job.known_as, job.owner.user) for job in jobs), now_s, sure=sure)
         owners = [process.owner for process in scan.cut]
-        self._cuts.put(self.name, "processes", Counter((o.name, o.tenant) for o in owners))
+        cut = Counter((o.name, o.tenant) for o in owners)
+        cut.update({("", tenant): count for tenant, count in scan.late.items()})
+        self._cuts.put(self.name, "processes", cut)
         for name, watch in list(self._watches.items()):
             job = self._jobs.now.get(name)
             if job is None or job.owner != watch.owner:
@@ -159,15 +170,23 @@ class NcclSource:
                 self._ras.forget(name)
                 with suppress(LookLostError):
                     self._desk.ask(NcclReader.forget, Who(name, watch.who.tenant), FORGET_S, name)
-        for job in self._jobs.now.values():
-            strange = next(
-                (p for p in job.present if p.library and self._versions.known(p.library) is None),
-                None,
-            )
-            if strange is not None and strange.library is not None:
-                self._look_inside(strange, strange.library)
-                break  # one a scan: each may take seconds
+        self._search()
         return events
+
+    def _search(self) -> None:
+        """Find one version that is not known: each may take seconds. The tenant is served whose
+        last turn is longest ago.
+        """
+        present = [p for job in self._jobs.now.values() for p in job.present if p.library]
+        self._versions.keep(p.library for p in present if p.library)
+        strange = [p for p in present if p.library and self._versions.known(p.library) is None]
+        tenants = {p.owner.tenant for p in present}
+        self._searched = {t: turn for t, turn in self._searched.items() if t in tenants}
+        chosen = min(strange, key=lambda p: self._searched.get(p.owner.tenant, 0), default=None)
+        if chosen is not None and chosen.library is not None:
+            self._searches += 1
+            self._searched[chosen.owner.tenant] = self._searches
+            self._look_inside(chosen, chosen.library)
 
     def _look_inside(self, process: Found, library: Library) -> None:
         """Find the version of a library that does not name it; one whose look was lost has none."""
@@ -177,21 +196,34 @@ class NcclSource:
         self._versions.note(library, version)
 
     def _seen(self, glances: Sequence[Glance]) -> list[Seen]:
-        """The looks at processes, some at a time. One that costs a look is put off for an hour, and
-        the others are looked at without it.
+        """The looks at processes, tenant by tenant. A process that costs a look is put off for an
+        hour, and its tenant's others for a minute where a second one does.
         """
         seen: list[Seen] = []
-        waiting, losses = list(glances), 0
-        while waiting and losses <= MAX_LOSSES:
+        queues: dict[str, list[Glance]] = {}
+        for glance in glances:
+            queues.setdefault(glance.tenant, []).append(glance)
+        self._rests = {t: until for t, until in self._rests.items() if self._scanned_s < until}
+        for tenant, waiting in queues.items():
+            if tenant not in self._rests:
+                seen += self._seen_of(tenant, waiting)
+        return seen
+
+    def _seen_of(self, tenant: str, waiting: list[Glance]) -> list[Seen]:
+        seen: list[Seen] = []
+        losses = 0
+        while waiting and losses < MAX_LOSSES:
             some = tuple(waiting[:GLANCES])
             try:
-                seen += self._desk.ask(NcclReader.processes, NODE, GLANCES_S, some)
+                seen += self._desk.ask(NcclReader.processes, Who("", tenant), GLANCES_S, some)
                 waiting = waiting[GLANCES:]
             except LookLostError as error:
                 losses += 1
                 waiting = [glance for glance in waiting if str(glance.pid) != error.subject]
                 if error.subject.isdecimal():
                     self._scanner.skip(int(error.subject), self._scanned_s + SKIP_S)
+        if losses == MAX_LOSSES:
+            self._rests[tenant] = self._scanned_s + REST_S
         return seen
 
     def _look(

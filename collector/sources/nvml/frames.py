@@ -5,8 +5,10 @@ The parent's side: numpy.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -95,10 +97,17 @@ class Layout:
 
     key: tuple[object, ...]
     places: dict[str, _Place]
-    owners: list[tuple[str, int, str]]  # kind, row and column of each entry
+    columns: list[tuple[str, int, Sequence[str]]]  # kind, row and columns of entries in a row
+    ends: list[int]  # where each of these ends
     starts: NDArray[np.intp]  # where each target's field entries begin
     coded: list[tuple[int, str]]  # entries that have a codec
     celsius: NDArray[np.intp]  # entries that are temperatures
+
+    def owner(self, at: int) -> tuple[str, int, str]:
+        """Kind, row and column of an entry."""
+        place = bisect_right(self.ends, at)
+        kind, row, columns = self.columns[place]
+        return kind, row, columns[at - self.ends[place]]  # counted from the end
 
 
 @dataclass(slots=True)
@@ -124,10 +133,10 @@ class Assembler:
         metrics = np.frombuffer(
             b"".join(v.entries[ENTRY.size * len(v.columns) :] for v in values), _GPM_METRIC
         )
-        if len(fields) + len(metrics) != len(layout.owners):
+        if len(fields) + len(metrics) != layout.ends[-1]:
             raise ValueError(
                 f"{len(fields)} field entries and {len(metrics)} GPM entries for "
-                f"{len(layout.owners)} columns"
+                f"{layout.ends[-1]} columns"
             )
         numbers, naturals = _decode(fields)
         numbers = np.concatenate((numbers, _activity(metrics)))
@@ -146,7 +155,7 @@ class Assembler:
             blocks[value.kind].sampled_ns[value.row] = stamp
         codes = np.concatenate((fields["code"], metrics["code"]))
         return blocks, [
-            Failure(*layout.owners[at], int(codes[at])) for at in np.flatnonzero(codes).tolist()
+            Failure(*layout.owner(at), int(codes[at])) for at in np.flatnonzero(codes).tolist()
         ]
 
     def _layout(self, values: Sequence[Values], devices: Mapping[str, int]) -> Layout:
@@ -165,15 +174,17 @@ class Assembler:
 def _layout_of(
     key: tuple[object, ...], values: Sequence[Values], devices: Mapping[str, int]
 ) -> Layout:
-    owners = [(v.kind, v.row, column) for v in values for column in v.columns]
-    owners += [(v.kind, v.row, column) for v in values for column in v.gpm]
+    columns: list[tuple[str, int, Sequence[str]]] = [(v.kind, v.row, v.columns) for v in values]
+    columns += [(v.kind, v.row, v.gpm) for v in values]
+    owners = [(kind, row, column) for kind, row, each in columns for column in each]
     catalogue = {(kind, f.name): f for kind in devices for f in fields_of(kind)}
     found = [catalogue[kind, column] for kind, _, column in owners]
     lengths = [len(v.columns) for v in values]
     return Layout(
         key,
         {kind: _place(kind, owners, found, number) for kind, number in devices.items()},
-        owners,
+        columns,
+        list(accumulate(len(each) for _, _, each in columns)),
         np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.intp),
         [
             (at, codec)

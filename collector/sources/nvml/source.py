@@ -239,12 +239,10 @@ class NvmlSource:
         if any(v.kind == "nvlink" for v in values):
             self._since_links = 0
             up, down = blocks["nvlink"].gauges[_LINK] == 1, blocks["nvlink"].gauges[_LINK] == 0
-            owners = np.array(
-                [d.attributes["gpu_uuid"] for d in self._roster.rows["nvlink"].devices]
-            )
+            names = [d.attributes["gpu_uuid"] for d in self._roster.rows["nvlink"].devices]
+            owners = np.array(names)
             self._links = {
-                str(u): (int(up[owners == u].sum()), int(down[owners == u].sum()))
-                for u in np.unique(owners)
+                u: (int(up[owners == u].sum()), int(down[owners == u].sum())) for u in set(names)
             }
         else:
             self._since_links += 1

@@ -43,7 +43,9 @@ from pipeline.selfmetrics import SelfMetrics
 log = logging.getLogger("tocsin.tenants")
 
 IDLE_S = 60.0
-MAX_STUCK = 3  # children that survived SIGKILL, on a file system that never answers
+# Children that survived SIGKILL, on a file system whose server took the request and is silent: one
+# of a tenant.
+MAX_STUCK = 6
 MIN_CPU_S = 1.0  # that a look may use where the account is nearly empty
 # One thread, one arena of malloc, no cache of compiled modules to write.
 _ENVIRONMENT = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -75,7 +77,7 @@ class ChildDesk:
         )
         self._child: Child | None = None
         self._frames = Frames(MAX_ANSWER)
-        self._stuck: list[Child] = []
+        self._stuck: list[tuple[str, Child]] = []  # with the tenant
         self._used_s = 0.0
         self._subject = ("", "")
         self._jobs, self._tenants = Accounts(JOB_S, JOB_RATE), Accounts(TENANT_S, TENANT_RATE)
@@ -119,22 +121,33 @@ class ChildDesk:
         self._cuts.put(self._source, "child", self._strikes.shown(now_s))
         self._cuts.put(self._source, "time", self._over)
         self._over = Counter()
-        self._stuck = [child for child in self._stuck if child.poll() is None]
+        self.stuck()
         if self._child is not None and now_s - self._used_s > IDLE_S:
             self.close()
 
     def close(self) -> None:
         """See Desk."""
+        self._end("")
+
+    def _end(self, tenant: str) -> None:
+        """End the child; ``tenant`` is whose data it looked at."""
         if self._child is not None:
             self._child.kill()
             if self._child.wait(1.0) is None:
-                self._stuck.append(self._child)
+                self._stuck.append((tenant, self._child))
             self._child = None
+
+    def stuck(self) -> list[str]:
+        """The tenants of children that hang in the kernel."""
+        self._stuck = [(whose, child) for whose, child in self._stuck if child.poll() is None]
+        return [whose for whose, _ in self._stuck]
 
     def _admit(self, name: str, who: Who, now_s: float) -> float:
         """CPU seconds that the look may use. LookLostError where it is not tried now."""
         if self._strikes.resting((name, who), now_s):
             raise LookLostError("withheld", f"{name} of job {who.job}: it ended the child before")
+        if who.tenant and who.tenant in self.stuck():
+            raise LookLostError("stuck", f"{name}: a child hangs in a look at {who.tenant}")
         left_s = min(
             self._jobs.left_s(who, now_s) if who.job else JOB_S,
             self._tenants.left_s(who.tenant, now_s) if who.tenant else TENANT_S,
@@ -196,8 +209,7 @@ class ChildDesk:
         if self._child is not None and self._child.poll() is not None:
             self.close()  # it ended between two looks
         if self._child is None:
-            self._stuck = [child for child in self._stuck if child.poll() is None]
-            if len(self._stuck) >= MAX_STUCK:
+            if len(self.stuck()) >= MAX_STUCK:
                 raise _EndedError("stuck", f"{MAX_STUCK} children hang in the kernel")
             self._child = Child(self._argv, env={**os.environ, **_ENVIRONMENT})
             self._frames = Frames(MAX_ANSWER)
@@ -212,7 +224,7 @@ class ChildDesk:
             key, blamed = ((name, who), who) if who.job else ((name, subject), Who("", tenant))
             self._strikes.add(key, blamed, self._clock_s())
         if reason not in {"failed", "memory", "stuck"}:
-            self.close()
+            self._end(who.tenant or tenant)
         about = who.job or subject
         log.warning("%s of %s not read: the child: %s (%s)", name, about or "?", reason, message)
         return LookLostError(reason, message, subject, tenant)

@@ -48,7 +48,8 @@ class Frames:
                 raise FrameError(f"a message of kind {kind} and {length} bytes")
             if len(self._rest) < end:
                 break
-            found.append(Message(kind, bytes(self._rest[_HEADER.size : end])))
+            with memoryview(self._rest) as view:  # one copy in place of two
+                found.append(Message(kind, bytes(view[_HEADER.size : end])))
             del self._rest[:end]
         return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import resource
 from pathlib import Path
 
@@ -36,9 +35,3 @@ def allow_cpu(seconds: float) -> None:
     """From now on the kernel ends this process after so many CPU seconds, rounded up."""
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s() + seconds) + 2, hard))
-
-
-def give_back() -> None:
-    """Give freed memory back to the kernel (malloc_trim(3), glibc only)."""
-    with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -21,7 +21,8 @@ from collector.sources.tenants.frames import (
     framed,
     read_message,
 )
-from collector.sources.tenants.limits import allow_cpu, confine, cpu_s, give_back
+from collector.sources.tenants.limits import allow_cpu, confine, cpu_s
+from pipeline.allocator import give_back
 from pipeline.child import end_with_parent
 
 LARGE_BYTES = 1 << 20  # after an answer of so many bytes freed memory goes back to the kernel

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -29,6 +30,21 @@ def fair(
         [item for at, item in enumerate(items) if at in kept],
         [item for at, item in enumerate(items) if at not in kept],
     )
+
+
+def in_turns(items: Iterable[T], tenant: Callable[[T], Hashable]) -> list[T]:
+    """One item of each tenant, then the second of each, and so on.
+
+    >>> in_turns(["a1", "a2", "b1"], lambda item: item[0])
+    ['a1', 'b1', 'a2']
+    """
+    turns: Counter[Hashable] = Counter()
+    keyed = []
+    for item in items:
+        whose = tenant(item)
+        keyed.append((turns[whose], item))
+        turns[whose] += 1
+    return [item for _, item in sorted(keyed, key=lambda row: row[0])]
 
 
 def cut_series(

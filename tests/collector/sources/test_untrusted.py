@@ -19,6 +19,8 @@ from collector.sources.untrusted import (
     socket_path,
 )
 
+UNUSED_MAJOR = 250  # of local use (devices.txt of the kernel): opening it fails
+
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
@@ -37,7 +39,7 @@ def test_a_plain_file_is_read(dump: Path, tmp_path: Path) -> None:
 def test_a_link_is_not_followed(dump: Path, tmp_path: Path) -> None:
     """The last part of a path may not be a link."""
     (tmp_path / "link").symlink_to(dump)
-    with pytest.raises(UntrustedFileError, match="link"):
+    with pytest.raises(UntrustedFileError, match="is a link"):
         open_regular("link", root=tmp_path)
 
 
@@ -60,6 +62,16 @@ def test_a_fifo_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(UntrustedFileError, match="not a regular file"):
         open_regular("fifo", root=tmp_path)
+
+
+@pytest.mark.root
+def test_no_device_is_opened(tmp_path: Path) -> None:
+    """Opening a watchdog starts it: a path with rank 0 behind it may name /dev/watchdog0."""
+    os.mknod(tmp_path / "watchdog0", 0o020666, os.makedev(UNUSED_MAJOR, 0))
+    with pytest.raises(UntrustedFileError, match="not a regular file"):
+        open_regular("watchdog0", root=tmp_path)
+    with pytest.raises(UntrustedFileError, match="no FIFO"):
+        open_fifo("watchdog0", root=tmp_path)
 
 
 def test_somebody_elses_file_is_refused(dump: Path, tmp_path: Path) -> None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import pytest
+
 from collector.sources.joblog.lines import unwrap
 from collector.sources.joblog.match import hits
 from detectors.kit.snapshot import dump as kept
 from detectors.kit.snapshot import load
 from detectors.nccl.detector import Nccl
+from detectors.nccl.job_store import MAX_JOBS
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame, frame_of, schema_of
@@ -253,6 +256,60 @@ def test_lines_of_a_log_are_enough() -> None:
     scene.lines(status.format(0, 8), status.format(1, 8), status.format(2, 7))
     scene.wait(40)
     assert scene.alerts() == [("onset", "page", "hang/host_hang", f"{JOB}/2")]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_stall_of_one_job_keeps_no_other_jobs_stall_on_that_gpu_quiet(*, restarted: bool) -> None:
+    """Whatever the job of the hour before did there, the stall of the next one is reported."""
+    scene = Scene()
+    for job in ("70", "71"):
+        for at in (0.0, 15.0):
+            raw = replace(with_gpus(late(at), scene), job=f"{job}.0")
+            now = BEGIN_NS + round(scene.second * SECOND_NS)
+            scene.see("n1", *events_of(raw, Device("n1", "node", "n1"), now))
+            scene.wait(15)
+        scene.wait(20)
+        scene.see("n1", Event(0, 0, Device("n1", "node", "n1"), "job_ended", {"job": f"{job}.0"}))
+        if restarted:
+            fresh = Nccl()
+            assert load(kept([scene.detector]), [fresh]) == ()
+            scene.detector = fresh
+    assert [(f.phase, f.device.attributes["job"]) for f in scene.findings if f.fault] == [
+        ("onset", "70"),
+        ("cleared", "70"),
+        ("onset", "71"),
+        ("cleared", "71"),
+    ]
+
+
+def test_a_log_of_a_user_without_a_job_here_is_a_record() -> None:
+    """It may name any rank, node or port."""
+    scene = Scene()
+    node, now = Device("n1", "node", "n1"), BEGIN_NS
+    (hit,) = hits(unwrap("srun: error: node07: task 3: Killed"))
+    scene.see("n1", line_event(hit, node, now, 0, "user65534"))
+    scene.wait(40)
+    assert scene.alerts() == []
+    assert {f.severity for f in scene.findings} == {"record"}
+
+
+@pytest.mark.slow
+def test_names_of_jobs_push_no_job_out_that_is_looked_after() -> None:
+    """A process that ends gives a name, as many as its user likes."""
+    scene = Scene()
+    scene.report(with_gpus(late(), scene))
+    lost = {"pid": 1, "own_pid": 1, "rank": 0}
+    for number in range(2 * MAX_JOBS):
+        scene.second += 1
+        event = Event(
+            BEGIN_NS + round(scene.second * SECOND_NS),
+            0,
+            Device("n1", "node", "n1"),
+            "nccl_process_lost",
+            {"job": f"x{number}", **lost},
+        )
+        scene.see("n1", event)
+    assert JOB in scene.detector._book.jobs
 
 
 def test_the_same_line_twice_is_one() -> None:

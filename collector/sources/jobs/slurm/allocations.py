@@ -17,6 +17,7 @@ from collector.sources.jobs.slurm.look import TaskLook
 from collector.sources.jobs.slurm.tasks import Task, user_names
 from collector.sources.nccl.discovery.environment import number_of
 from collector.sources.tenants.desk import Desk, LookLostError
+from collector.sources.tenants.job_users import JobUsers
 
 MAX_GPUS = 64
 _INDICES = re.compile(r"[0-9]{1,3}(?:-[0-9]{1,3})?(?:,[0-9]{1,3}(?:-[0-9]{1,3})?)*")
@@ -33,13 +34,18 @@ _FACTS = {
 class Slurm:
     """Jobs of this node below ``proc``.
 
-    ``user_name`` gives the name of a user id, "" where it has none.
+    ``user_name`` gives the name of a user id, "" where it has none; ``users`` learns whose jobs
+    there are.
     """
 
     def __init__(
-        self, proc: Path, user_name: Callable[[int], str], desk: Desk | None = None
+        self,
+        proc: Path,
+        user_name: Callable[[int], str],
+        desk: Desk | None = None,
+        users: JobUsers | None = None,
     ) -> None:
-        self._tasks = TaskLook(proc, desk)
+        self._tasks, self._users = TaskLook(proc, desk), users or JobUsers()
         self._user_name = user_names(user_name)
         self._owners: dict[str, int] = {}
         self.unattributed = self.hidden = 0
@@ -59,6 +65,7 @@ class Slurm:
             for task in self._tasks.all()
             if task.launched and task.step != "extern"
         }
+        self._users.learn({(task.job, task.user) for task in self._tasks.all()}, now_s, sure=True)
         self.unattributed = self.hidden = 0
         for uuid, holders in processes.holders.items():
             for pid, instance in holders:

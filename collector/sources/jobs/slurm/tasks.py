@@ -165,11 +165,11 @@ class Tasks:
         if stat.comm == DAEMON and _ROOT.search(status):
             known.daemon, known.group = True, self._titled(pid, group)
             return
-        above = self._known.get(stat.parent) or self._known.get(known.parent)
+        above = self._parent(stat.parent, stat) or self._parent(known.parent, stat)
         known.group = group or (above.group if above else None) or known.group
         if known.group is None:
             return
-        variables = environment_of(self._bytes(pid, "environ"), KEPT)
+        variables = environment_of(self._environ(pid), KEPT)
         job = known.group.job or self._job_of_sluid(known.group.sluid, variables)
         if job:
             ours = variables if variables.get("SLURM_JOB_ID", job) == job else {}
@@ -178,6 +178,13 @@ class Tasks:
             known.task = Task(
                 pid, job, step, procfs.user(status), launched=launched, environment=ours
             )
+
+    def _parent(self, pid: int, child: procfs.Stat) -> _Known | None:
+        """A process by its number, unless it is younger than its child: then the number was
+        another's, which is no more.
+        """
+        known = self._known.get(pid)
+        return known if known is not None and known.started <= child.started else None
 
     def _job_of_sluid(self, sluid: str, variables: Mapping[str, str]) -> str:
         """The job of a SLUID by the title of its slurmstepd, else by the environment of a task of
@@ -205,6 +212,12 @@ class Tasks:
 
     def _read(self, pid: int, name: str) -> bytes:
         return procfs.read(self._proc / str(pid) / name)
+
+    def _environ(self, pid: int) -> bytes:
+        try:
+            return procfs.environ(self._proc / str(pid))
+        except OSError:
+            return b""
 
     def _bytes(self, pid: int, name: str) -> bytes:
         try:

@@ -1,7 +1,9 @@
 """Which device files a process has open, by their numbers: a path is only text.
 
-A stat(2) of a descriptor may wait for a file system that hangs, so only what the kernel has cached
-is asked for.
+A stat(2) of a descriptor may wait for a file system that hangs: the kernel asks a file server
+whether a file is still the same, even where only cached attributes are wanted. So only files whose
+name is a device's are asked about, and only what the kernel has cached. A name alone counts for
+nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collector.node.helper.protocol import Kind
 
 NVIDIA_MAJOR = 195  # nv-chardev-numbers.h of NVIDIA's kernel modules; the minor is the GPU's
 MAX_DESCRIPTORS = 65_536
+NAME = "/dev/nvidia"
 _AT_FDCWD, _DONT_SYNC, _TYPE = -100, 0x4800, 1  # fcntl.h: AT_STATX_DONT_SYNC, AT_NO_AUTOMOUNT
 _CHARACTER, _FORMAT = 0o020000, 0o170000
 # struct statx of linux/stat.h: 256 bytes, stx_mode at 28, stx_rdev_major and _minor at 128.
@@ -34,6 +37,8 @@ def opened_minors(process: Path, major: int = NVIDIA_MAJOR) -> frozenset[int]:
         return client.numbers(Kind.DEVICES, process, str(major))
     with listing as descriptors:
         for _, entry in zip(range(MAX_DESCRIPTORS), descriptors, strict=False):
+            if not _is_named(entry):
+                continue
             number = _device_of(entry.path)
             if number is not None and number[0] == major and _is_open(entry):
                 found.add(number[1])
@@ -48,6 +53,14 @@ def every_minor(_: Path) -> Collection[int]:
 def is_saved(proc: Path) -> bool:
     """Whether a tree was saved or made: the kernel's own has ``self``."""
     return not os.path.lexists(proc / "self")
+
+
+def _is_named(descriptor: os.DirEntry[str]) -> bool:
+    """Whether the name of what is open is a device's; reading it asks no file system."""
+    try:
+        return NAME in os.readlink(descriptor.path)  # noqa: PTH115 - of many
+    except OSError:
+        return False  # closed meanwhile
 
 
 def _is_open(descriptor: os.DirEntry[str]) -> bool:

@@ -45,7 +45,7 @@ class Found:
 class Glance:
     """A process that is due, as the kernel has it: name and start of its /proc/PID/stat, in clock
     ticks since boot, and the minor numbers of the GPUs whose device files it has open; None where
-    its descriptors may not be listed.
+    its descriptors may not be listed. ``tenant`` is its user.
     """
 
     pid: int
@@ -53,6 +53,7 @@ class Glance:
     parent: int
     started: int
     opened: tuple[int, ...] | None
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

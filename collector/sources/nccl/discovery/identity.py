@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from collector.sources.control_group import group_of
+from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import job_of
 
 # Pods of the kubelet (cgroup drivers systemd and cgroupfs) at the root of the hierarchy; further
@@ -61,3 +63,13 @@ def owner_of(environment: Mapping[str, str], cgroup: str, user: int) -> Owner:
         return Owner(group or f"job {found.job}", user, name, sure=not group)
     name = job_of(environment, cgroup)
     return Owner(group, user, name, sure=bool(group) and name == group)
+
+
+def tenant_of(process: Path) -> str:
+    """Whose share a process uses, by its /proc/PID: the kernel's word; "" where it ended."""
+    try:
+        user = process.stat().st_uid
+        cgroup = procfs.read(process / "cgroup").decode(errors="replace")
+    except OSError:
+        return ""
+    return owner_of({}, cgroup, user).tenant

@@ -21,7 +21,7 @@ def inspect(proc: Path, glances: Sequence[Glance], mark: Mark) -> Iterator[Seen]
     minors = _minors(proc)
     for glance in glances:
         process = proc / str(glance.pid)
-        mark(str(glance.pid), _tenant(process))
+        mark(str(glance.pid), glance.tenant)
         try:
             found = _found(process, glance, minors)
         except PermissionError:
@@ -33,14 +33,15 @@ def inspect(proc: Path, glances: Sequence[Glance], mark: Mark) -> Iterator[Seen]
 
 
 def _found(process: Path, glance: Glance, minors: Sequence[tuple[int, str]]) -> Found | None:
-    mapped = procfs.mapped(procfs.read(process / "maps"))
+    maps = procfs.read(process / "maps")
+    mapped = procfs.mapped(maps)
     if not mapped.holds_gpu:
         return None
     if glance.opened is None:
         raise PermissionError
     held = set(mapped.gpus).intersection(glance.opened)
     status = procfs.read(process / "status")
-    environment = environment_of(procfs.read(process / "environ"))
+    environment = environment_of(procfs.environ(process, maps))
     cgroup = procfs.read(process / "cgroup").decode(errors="replace")
     owner = owner_of(environment, cgroup, procfs.user(status))
     return Found(
@@ -71,13 +72,6 @@ def _minors(proc: Path) -> list[tuple[int, str]]:
             continue
         found += [pair] if pair else []
     return found
-
-
-def _tenant(process: Path) -> str:
-    try:
-        return f"user{process.stat().st_uid}"
-    except OSError:
-        return ""
 
 
 def _namespace(process: Path) -> int:

@@ -7,7 +7,7 @@ search runs in a child (collector/sources/nccl/reader.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import FileIO
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from collector.sources.untrusted import open_regular
 
 CHUNK = 4 << 20
 MAX_BYTES = 4 << 30  # libtorch_cuda with every architecture takes 2
-MAX_KNOWN = 256
 
 _IN_NAME = re.compile(r"libnccl\.so\.(\d{1,3}\.\d{1,3}\.\d{1,3})$")
 _INSIDE = re.compile(rb"NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})")
@@ -72,12 +71,15 @@ class Versions:
             return match[1]
         return self._known.get((library.device, library.inode))
 
+    def keep(self, libraries: Iterable[Library]) -> None:
+        """Forget all that no process uses: a user with many takes no place of another's."""
+        used = {(library.device, library.inode) for library in libraries}
+        self._known = {key: version for key, version in self._known.items() if key in used}
+
     def look(self, library: Library, pid: int) -> str:
         """Look for it, through a process that has it mapped."""
         return self.note(library, self._find(self._proc / str(pid) / "root", library.path))
 
     def note(self, library: Library, found: str) -> str:
         """Its version is known, or "" that it holds none."""
-        if len(self._known) >= MAX_KNOWN:
-            self._known.pop(next(iter(self._known)))
         return self._known.setdefault((library.device, library.inode), found)

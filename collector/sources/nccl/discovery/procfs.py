@@ -16,6 +16,8 @@ TICKS_PER_SECOND = 100  # USER_HZ, the same on all architectures that have NVIDI
 
 _GPU = re.compile(rb" /dev/nvidia(\d{1,3})$", re.MULTILINE)
 _ANY_GPU = re.compile(rb" /dev/nvidia(?:\d{1,3}|ctl|-uvm)$", re.MULTILINE)
+_ROW = re.compile(rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) \S+ \S+ \S+ ([0-9]{1,20})")
+_ENV_START, _ENV_END = 47, 48  # proc(5): fields 50 and 51 of stat, counted behind the name
 _INODE = re.compile(rb"[0-9]{1,20}")
 # libtorch_cuda has NCCL linked in where PyTorch was built that way.
 _SPEAKS = re.compile(rb"libnccl\.so[^/]{0,40}|libtorch_cuda\.so")
@@ -52,6 +54,35 @@ def read(path: Path) -> bytes:
             return file.read(MAX_BYTES)
     except PermissionError:
         return client.content(path)
+
+
+def environ(process: Path, maps: bytes | None = None) -> bytes:
+    """The environment of a process, ``process`` its /proc/PID; empty where it may be in a file.
+
+    A process may map a file over its environment: who reads that then waits for the file's server,
+    which may be the process itself and never answer (FUSE). OSError as for ``read``.
+    """
+    fields = read(process / "stat").rpartition(b")")[2].split()
+    if len(fields) > _ENV_END and fields[_ENV_START] != b"0":
+        start, end = int(fields[_ENV_START]), int(fields[_ENV_END])
+        if not in_memory(read(process / "maps") if maps is None else maps, start, end):
+            return b""
+    return read(process / "environ")
+
+
+def in_memory(maps: bytes, start: int, end: int) -> bool:
+    r"""Whether no file is mapped between two addresses. Of maps that are cut that is not known.
+
+    >>> in_memory(b"1000-2000 rw-p 0 00:00 0 [stack]\n2000-3000 r--p 0 8:1 7 /x\n", 0x1800, 0x2000)
+    True
+    """
+    if len(maps) >= MAX_BYTES:
+        return False
+    for row in maps.splitlines():
+        match = _ROW.match(row)
+        if match and int(match[1], 16) < end and int(match[2], 16) > start and match[3] != b"0":
+            return False
+    return True
 
 
 def mapped(maps: bytes) -> Mapped:

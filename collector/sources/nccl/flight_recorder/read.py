@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from collector.sources.nccl.discovery.mounts import is_served_by_a_user
 from collector.sources.nccl.flight_recorder.dump import parse_dump
 from collector.sources.nccl.sanitize import FormatError, printable
 from collector.sources.untrusted import open_regular, read_regular
@@ -45,6 +46,8 @@ class DumpAnswer:
 
 def read_dump(request: DumpRequest) -> DumpAnswer:
     """What a dump reports."""
+    if is_served_by_a_user(Path(request.root).parent, request.path):
+        return DumpAnswer(refused="on a file system that a user serves")
     try:
         return DumpAnswer(_report(request))
     except (FormatError, OSError, MemoryError) as error:

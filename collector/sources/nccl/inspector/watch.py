@@ -24,7 +24,7 @@ from pipeline.nccl.report import Report
 # of one log at one look: 400 lines a second for five seconds and ten times as much
 READ_BYTES, MIN_READ_BYTES = 1 << 20, 1 << 14
 # of all logs of the node, shared by its tenants: 9 kB a rank, 30 ms a MiB
-NODE_RANKS, NODE_BYTES = 3072, 16 << 20
+NODE_RANKS, NODE_BYTES = 1024, 16 << 20
 RANKS, OPERATIONS = 64, 8  # of one log: a process has a rank in each of its communicators
 TIMINGS = 32  # reported per rank, of the last minute: stragglers show in a dozen
 PER_SECOND = 0.5  # kept of each operation

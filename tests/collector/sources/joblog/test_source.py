@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.sources.joblog import reader as joblog
-from collector.sources.joblog.files import LiveFile, live_files
+from collector.sources.joblog.files import LiveFile, LiveFiles
 from collector.sources.joblog.source import JobLogSource
 from pipeline.catalog import agent
 from pipeline.nccl.wire import hit_of
@@ -138,8 +138,9 @@ def test_logs_that_nobody_writes_to_are_let_go(tmp_path: Path) -> None:
     path = tmp_path / "a.out"
     path.touch()
     os.utime(path, (1e9, 1e9))
-    assert live_files([f"{tmp_path}/*.out"], 1e9 + 86_399) == [LiveFile(str(path), os.getuid())]
-    assert live_files([f"{tmp_path}/*.out"], 1e9 + 86_400) == []
+    live = LiveFiles([f"{tmp_path}/*.out"], lambda subject, tenant: None)
+    assert live.look(1e9 + 86_399) == [LiveFile(str(path), os.getuid())]
+    assert live.look(1e9 + 86_400) == []
 
 
 def test_without_patterns_nothing_is_read(tmp_path: Path) -> None:

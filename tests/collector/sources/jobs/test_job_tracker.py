@@ -180,6 +180,33 @@ def test_an_environment_takes_no_gpu_that_others_are_known_to_have(node: Node) -
     assert sorted(node.tick(), key=str) == [started("71", "GPU-0"), started("72", "GPU-1")]
 
 
+def test_an_environment_takes_no_gpu_from_a_job_that_had_it(node: Node) -> None:
+    """Also where nothing else speaks for that job, or its process on the GPU has died."""
+    for pid, job in ((10, "71"), (20, "72")):
+        node.proc.daemon(pid - 1, f"{job}.0")
+        node.proc.task(pid, job, parent=pid - 1, SLURM_JOB_ID=job, SLURM_JOB_GPUS="0")
+        assert node.tick() == ([started("71", "GPU-0")] if job == "71" else [])
+    node.holds(0, 10)
+    node.tick()
+    node.holds(0)
+    node.proc.end(10)
+    assert node.tick() == []
+    assert node.held()[0] == "71"
+
+
+def test_a_process_takes_no_gpu_from_another_users_job(node: Node) -> None:
+    """Every user may open every GPU where nothing confines them."""
+    node.proc.daemon(9, "71.0")
+    node.proc.task(10, "71", parent=9)
+    node.proc.daemon(19, "72.0")
+    node.proc.task(20, "72", parent=19, uids="2000\t2000")
+    node.holds(0, 10)
+    node.tick()
+    node.holds(0, 10, 20)
+    assert node.tick() == []
+    assert node.held()[0] == "71"
+
+
 def test_the_number_of_hosts_is_reported_where_it_is_one(node: Node) -> None:
     """Of several nodes it is unknown whether one program is on all; neither of one
     part of a heterogeneous job.

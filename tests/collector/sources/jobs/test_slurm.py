@@ -188,6 +188,18 @@ def test_a_step_daemon_of_anybody_else_is_not(proc: Proc, slurm: Slurm, uids: st
     assert jobs(slurm, holding(("GPU-0", 10))) == []
 
 
+def test_a_step_daemon_that_got_the_number_of_a_dead_parent_is_none(
+    proc: Proc, slurm: Slurm
+) -> None:
+    """Who starts processes until the number comes round again is no task of that step."""
+    proc.put(8, comm="bash", started=5)
+    proc.put(10, parent=8, started=6)
+    assert jobs(slurm, holding(("GPU-0", 10))) == []
+    proc.put(10, parent=1, started=6)
+    proc.put(8, comm="slurmstepd", title="slurmstepd: [99.0]", uids="0\t0", started=700)
+    assert jobs(slurm, holding(("GPU-0", 10))) == []
+
+
 def test_a_sluid_is_resolved_by_the_title_of_its_daemon(proc: Proc, slurm: Slurm) -> None:
     """26.05: the path has a SLUID, the step daemon's title the job; the
     environment's word comes after it.

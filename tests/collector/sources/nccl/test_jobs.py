@@ -37,6 +37,25 @@ def test_a_job_that_is_found_is_reported_with_all_its_gpus(ranks: list[Found]) -
     assert dict(started.attributes) == {"job": "71", "gpus": "GPU-0 GPU-1 GPU-2 GPU-3", "hosts": 4}
 
 
+def test_a_gpu_that_a_job_opened_while_it_was_idle_goes_to_the_job_that_uses_it(
+    tmp_path: Path,
+) -> None:
+    """And does not come back with the next event of the first."""
+    first = process(tmp_path, 700, job="70", rank=0)
+    first = replace(first, uuids=("GPU-0", "GPU-1"))
+    second = process(tmp_path, 800, job="71", rank=0)
+    second = replace(second, uuids=("GPU-0",))
+    jobs = Jobs("n1")
+    jobs.update([first], 0, AT)
+    jobs.update([replace(first, uuids=("GPU-1",)), second], 15, AT)
+    events = jobs.update([replace(first, uuids=("GPU-1", "GPU-2")), second], 30, AT)
+    assert {job.name: job.gpus for job in jobs.now.values()} == {
+        "70": ("GPU-1", "GPU-2"),
+        "71": ("GPU-0",),
+    }
+    assert [e.attributes["gpus"] for e in events if e.kind == "job_started"] == ["GPU-1 GPU-2"]
+
+
 def test_what_does_not_change_is_not_reported_again(ranks: list[Found]) -> None:
     """A scan of the same processes has no events."""
     jobs = Jobs("n1")

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from collector.sources.nccl.discovery.procfs import Library, mapped
-from collector.sources.nccl.discovery.scan import FIRST_PAUSE_S, MAX_PAUSE_S, Scanner
+from collector.sources.nccl.discovery.scan import FIRST_PAUSE_S, MAX_PAUSE_S, TENANT_S, Scanner
+from pipeline.clock import SECOND_NS
 from tests.collector.sources.nccl.discovery.proctree import LIBRARY, UUIDS, add_gpus, add_process
+from tests.fakes import FakeClock
 
 
 @pytest.fixture
@@ -49,6 +51,28 @@ def test_workers_that_a_rank_forked_are_no_ranks(proc: Path) -> None:
     add_process(proc, 900, gpus=(0,), library=LIBRARY, environ="RANK=0", parent=812)
     add_process(proc, 813, gpus=(1,), library=LIBRARY, environ="RANK=1", parent=500)
     assert [found.pid for found in Scanner(proc).scan(0).processes] == [812, 813]
+
+
+@pytest.mark.root
+def test_long_lists_of_open_files_keep_no_other_users_process_waiting(proc: Path) -> None:
+    """A user whose processes took its time of a scan waits; whose wait is in the result."""
+    clock = FakeClock()
+    for pid in range(100, 110):
+        os.chown(add_process(proc, pid, gpus=(0,), user=7, environ="RANK=0"), 7, 7)
+    os.chown(add_process(proc, 900, gpus=(1,), user=8, environ="RANK=0"), 8, 8)
+
+    def opened(process: Path) -> range:
+        if process.stat().st_uid == 7:
+            clock.advance(TENANT_S)
+        return range(256)
+
+    scanner = Scanner(proc, opened, clock_s=lambda: clock.monotonic_ns() / SECOND_NS)
+    scan = scanner.scan(0)
+    assert 900 in {found.pid for found in scan.processes}
+    assert scan.late == {"user7": 9}
+    for _ in range(9):
+        scan = scanner.scan(0)
+    assert (len(scan.processes), scan.late) == (11, {})
 
 
 def test_secrets_in_an_environment_are_not_kept(proc: Path) -> None:

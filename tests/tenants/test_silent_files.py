@@ -1,0 +1,112 @@
+"""Files whose server takes a read and never answers: who reads one cannot even be killed. They
+blind nobody but their own tenant.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collector.sources.nccl.discovery.mounts import is_local, is_served_by_a_user, type_of
+from collector.sources.nccl.flight_recorder.read import DumpRequest, read_dump
+from collector.sources.nccl.reader import NcclReader
+from collector.sources.tenants.child_desk import ChildDesk
+from collector.sources.tenants.desk import LookLostError, Who
+from tests.parts import missing
+from tests.tenants.fuse import SilentFileSystem
+from tests.tenants.node import ALICE, MALLORY, Node, job_of, reply, reports
+from tests.wait import until
+
+pytestmark = pytest.mark.root
+
+LOOK_S = 0.5
+HANGING = 8  # more than children may hang
+
+
+@pytest.fixture
+def silent(node: Node) -> Iterator[Path]:
+    """A folder whose files are there and never answer a read."""
+    folder = node.folder / "silent"
+    folder.mkdir(mode=0o755)
+    try:
+        files = SilentFileSystem(folder, MALLORY)
+    except OSError as error:
+        missing(f"no FUSE: {error}")
+    try:
+        yield folder
+    finally:
+        files.close()
+        desk = node.desk
+        assert isinstance(desk, ChildDesk)
+        until(lambda: not desk.stuck(), "the end of children that hang")
+
+
+def dump(root: Path, path: Path) -> DumpRequest:
+    """A request for a dump."""
+    return DumpRequest(str(root), str(path), None, False, 0, "600", "n1", 1, 1)
+
+
+def test_a_tenant_whose_files_hold_a_child_in_the_kernel_hides_no_other_tenants_report(
+    node: Node, silent: Path
+) -> None:
+    """The first child that hangs ends the looks at what that tenant wrote, and no others."""
+    reasons = []
+    for number in range(HANGING):
+        who = Who(str(600 + number), f"user{MALLORY}")
+        with pytest.raises(LookLostError) as error:  # of no process: its mounts are not looked at
+            node.desk.ask(NcclReader.dump, who, LOOK_S, dump(Path("/"), silent / "dump_0"))
+        reasons.append(error.value.reason)
+    late = reasons.count("time")  # a child that had only begun when its time was over is gone
+    assert 1 <= late < HANGING
+    assert reasons == ["time"] * late + ["stuck"] * (HANGING - late)
+    desk = node.desk
+    assert isinstance(desk, ChildDesk)
+    assert desk.stuck() == [f"user{MALLORY}"]
+    rank = node.start_ras(ALICE, "71", 28_091)
+    node.answer("71", reply(job_of(rank.pid)))
+    node.suspect()
+    assert "71" in {report.job for report in reports(node.read(61))}
+
+
+def test_a_dump_that_a_user_serves_is_refused_unread(node: Node, silent: Path) -> None:
+    """Its file system is FUSE, and not mounted by root."""
+    tenant = node.start(MALLORY, SLURM_JOB_ID="600", RANK="0")
+    root = node.proc / str(tenant.pid) / "root"
+    assert "a user serves" in read_dump(dump(root, silent / "dump_0")).refused
+
+
+@pytest.mark.parametrize("path", ["{parent}//{name}/dump_0", "{parent}/./{name}/dump_0"])
+def test_a_path_that_is_written_otherwise_is_the_same_path(
+    node: Node, silent: Path, path: str
+) -> None:
+    """Paths are the tenant's text."""
+    tenant = node.start(MALLORY, SLURM_JOB_ID="600", RANK="0")
+    written = path.format(parent=silent.parent, name=silent.name)
+    assert is_served_by_a_user(node.proc / str(tenant.pid), written)
+    assert not is_local(node.proc / str(tenant.pid), written)
+
+
+def test_mounts_are_walked_as_the_kernel_walks_them() -> None:
+    """What a later mount hides is not taken for what is seen, however long its path."""
+    hidden = (
+        "1 0 8:1 / / rw - ext4 a rw\n2 1 0:9 / /a/b rw - tmpfs t rw\n"
+        "3 1 0:7 / /a rw - fuse.x s rw,user_id=7"
+    )
+    assert type_of(hidden, "/a/b/c") == "fuse.x"
+    assert type_of(f"{hidden}\n4 3 0:5 / /a/b rw - tmpfs t rw", "/a/b/c") == "tmpfs"
+    assert type_of(f"{hidden}\n5 1 0:6 / / rw - xfs x rw", "/etc") == "xfs"
+    assert type_of("2 1 0:9 / /a rw - tmpfs t rw", "/b") == ""  # its root is no mount: chroot
+
+
+def test_an_environment_that_is_mapped_from_a_file_is_not_read(node: Node, silent: Path) -> None:
+    """The process is found without it, and nobody waits."""
+    hostile = node.start(MALLORY, over_environment=silent / "page", SLURM_JOB_ID="600", RANK="0")
+    honest = node.start(ALICE, SLURM_JOB_ID="71", RANK="0")
+    began = time.monotonic()
+    node.read(61)
+    found = {pid: job.name for job in node.jobs() for pid in (p.pid for p in job.present)}
+    assert found == {hostile.pid: f"user{MALLORY}", honest.pid: "71"}
+    assert time.monotonic() - began < 5.0
