@@ -24,6 +24,7 @@ from detectors.kit.maintenance import Maintenance
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.stateful import Stateful
 from pipeline.clock import SECOND_NS
+from pipeline.distinct import distinct
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
@@ -125,7 +126,7 @@ class Frozen(Stateful):
         ports = frame.kind == "ib_port"
         rows = self._rows_of(frame)
         seen = np.isfinite(frame.gauges).any(axis=0) & (rows >= 0)
-        answered = np.unique(rows[seen])
+        answered = distinct(rows[seen])
         if ports:
             self._nodes["ports"][answered] = True
         else:

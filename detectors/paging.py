@@ -45,10 +45,6 @@ PROVED = frozenset(
 )
 ALL = "all"
 
-# Detectors that combine observations of one job from many nodes. The others keep the devices of
-# one node.
-JOINING = frozenset({"nccl"})
-
 
 def recorded(finding: Finding) -> Finding:
     """A finding of a detector in shadow mode: severity ``record``."""
@@ -60,6 +56,11 @@ class ShadowMode:
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
+
+    @property
+    def detector(self) -> Detector:
+        """The detector itself."""
+        return self._detector
 
     @property
     def name(self) -> str:

@@ -26,6 +26,7 @@ from detectors.kit.page import Page, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Stateful
+from pipeline.distinct import distinct
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
@@ -140,7 +141,7 @@ class PowerLimit(Stateful):
         low = enforced < expected - ROUNDING_MW
         asked = low & (np.abs(requested - enforced) <= ROUNDING_MW)
         lowered = requested > enforced + ROUNDING_MW  # out of band
-        for group in np.unique(peers[new | low]).tolist():
+        for group in distinct(peers[new | low]).tolist():
             rows = (peers == group) & np.isfinite(enforced)
             limit, usual = float(enforced[rows].max()), float(default[rows].min())
             settled = expected[rows] <= limit + ROUNDING_MW

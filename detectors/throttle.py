@@ -290,7 +290,7 @@ class Throttle(Stateful):
         host, rack = self._hosts.of(self._columns.devices), self._racks.of(self._columns.devices)
         nodes = share_by_group(votes, asked, host, len(self._hosts.names))
         bad = (nodes.share >= VOTE) & (nodes.votes >= LEAST)
-        _, first = np.unique(host, return_index=True)  # one row of each host, to know its rack
+        _, first = np.unique(host, return_index=True)  # noqa: TID251 - not with return_index
         racks = share_by_group(bad, nodes.asked > 0, rack[first], len(self._racks.names))
         wide = (racks.share > VOTE) & (racks.votes >= LEAST)
         return {

@@ -19,9 +19,12 @@ from pipeline.observation import Observation
 # A host's clock is taken as right within this: batches wait that long at most, and a clock that NTP
 # disciplines is within milliseconds.
 RIGHT_NS = 2 * SECOND_NS
+AHEAD_NS = SECOND_NS // 2  # it cannot be ahead of what arrives: so much is the broker's clock
 OFFSET_WINDOW_NS = 60 * SECOND_NS
 # Two starts of an agent that send in turn for so long are two agents, not one that was restarted.
 TURNS = 3
+# The correction stays while the measured one is so close: its noise is that of the network.
+STEADY_NS = SECOND_NS // 4
 
 
 @dataclass(slots=True)
@@ -32,8 +35,9 @@ class Host:
 
     name: str
     start: str = ""
-    number: int = -1  # of the last batch of this start
+    number: int = -1  # of the last batch of this start; -1 where it is not known
     seq: int = -1  # of the last observation
+    gap: bool = True  # whether observations are missing before the newest batch
     arrived_ns: int = 0
     through_ns: int = 0  # host's time, corrected: nothing older will come
     missed: int = 0  # batches that never came
@@ -58,10 +62,11 @@ class Host:
         if batch.start == self.start and batch.number <= self.number:
             self.repeated += 1
             return ()
+        self.gap = batch.start != self.start or batch.previous > self.seq
         if batch.start != self.start:
             self._starts.append(batch.start)
             self.start, self.seq = batch.start, -1
-        elif batch.number > self.number + 1:
+        elif 0 <= self.number < batch.number - 1:
             self.missed += batch.number - self.number - 1
         self.number, self.arrived_ns, self.open = batch.number, arrived_ns, batch.open
         self._measure(batch.sent_ns, arrived_ns)
@@ -75,13 +80,17 @@ class Host:
         """The least difference of a minute bounds the clock's error: the rest was on its way."""
         difference = arrived_ns - sent_ns
         kept = self._differences
+        if kept and arrived_ns < kept[-1][0]:  # read again: it was measured
+            return
         if kept and abs(difference - kept[-1][1]) > OFFSET_WINDOW_NS:  # one of the clocks stepped
             kept.clear()
         kept.append((arrived_ns, difference))
         while kept[0][0] < arrived_ns - OFFSET_WINDOW_NS:
             kept.popleft()
         least = min(difference for _, difference in kept)
-        self.offset_ns = least if abs(least) > RIGHT_NS else 0
+        right = -AHEAD_NS <= least <= RIGHT_NS
+        if right or not self.offset_ns or abs(least - self.offset_ns) > STEADY_NS:
+            self.offset_ns = 0 if right else least
 
 
 class Arrivals:

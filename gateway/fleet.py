@@ -1,22 +1,38 @@
-"""The verdict of the cluster: batches in, findings and incidents out. No network, no thread."""
+"""The verdict of the cluster: batches in, findings and incidents out. No network, no thread.
+
+What is judged together depends on the stream alone, on the times at which the broker stored its
+messages: seconds close at instants of a fixed grid of those. So gateways that read the same stream
+come to the same verdict.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gateway.arrivals import Arrivals
-from gateway.roster import Roster
-from gateway.ticks import Ticks
+from gateway.ticks import Tick, Ticks
 from pipeline.bus import subjects
 from pipeline.bus.batch import BatchError, decode
 from pipeline.catalog import fleet
 from pipeline.clock import SECOND_NS
 from pipeline.judge import Judge
 from pipeline.judged import JudgedObservation
+from pipeline.observation import Event
+from pipeline.roster import Roster
+from pipeline.seconds import FORGOTTEN_NS
 from pipeline.selfmetrics import SelfMetrics
 
-# A host that sent nothing for so long has left; an agent that is upgraded is back in a minute.
-FORGOTTEN_NS = 900 * SECOND_NS
+SILENT_NS = 60 * SECOND_NS  # counted as silent: many batches that did not come
+STEP_NS = SECOND_NS // 5  # between two instants at which seconds may close
+
+
+class JudgedSecond(NamedTuple):
+    """What was found in a second, and the arrival cut's events of it."""
+
+    second: int
+    judged: tuple[JudgedObservation, ...]
+    events: tuple[Event, ...]
 
 
 class Fleet:
@@ -25,6 +41,7 @@ class Fleet:
     def __init__(self, judge: Judge, metrics: SelfMetrics, period_ns: int) -> None:
         self.arrivals, self._ticks, self._roster = Arrivals(), Ticks(period_ns), Roster()
         self._judge, self._metrics = judge, metrics
+        self._looked_ns = 0  # the last instant of the grid
         self._missed = self._late = 0
         for metric in (fleet.BATCHES, fleet.BATCH_BYTES, fleet.REFUSED, fleet.MISSED):
             metrics.add(metric, amount=0)
@@ -45,22 +62,36 @@ class Fleet:
         self._ticks.add(self.arrivals.hosts[batch.host], observations)
         return ""
 
-    def judged(self, now_ns: int) -> Iterator[JudgedObservation]:
-        """What the judge found in the seconds that closed by now, which is the bus's time."""
+    def judged(self, now_ns: int) -> Iterator[JudgedSecond]:
+        """What the judge finds in the seconds that close by now, which is the broker's time."""
+        if not self._looked_ns:
+            self._looked_ns = now_ns - now_ns % STEP_NS
+        while (at_ns := self._looked_ns + STEP_NS) <= now_ns:
+            if not self._ticks.waiting:  # nothing can close before more comes
+                self._looked_ns = now_ns - now_ns % STEP_NS
+                break
+            self._looked_ns = at_ns
+            yield from self._closed(at_ns)
+        self._count(now_ns)
+
+    def _closed(self, now_ns: int) -> Iterator[JudgedSecond]:
         if gone := self.arrivals.forget(now_ns - FORGOTTEN_NS):
             self._roster.forget(gone)
-        late = 0
+            self._ticks.forget(gone)
         for tick in self._ticks.closed(self.arrivals.hosts, now_ns):
-            for group in tick.groups:
-                yield self._judge.judge(self._roster.join(group))
-            late = len(tick.late)
-            self._metrics.set(fleet.TICK, tick.second)
-            self._metrics.set(fleet.HOSTS, late, "late")
-        self._count()
+            yield self._second(tick)
 
-    def _count(self) -> None:
+    def _second(self, tick: Tick) -> JudgedSecond:
+        judged = tuple(self._judge.judge(self._roster.join(group)) for group in tick.groups)
+        self._metrics.set(fleet.TICK, tick.second)
+        self._metrics.set(fleet.HOSTS, len(tick.late), "late")
+        return JudgedSecond(tick.second, judged, self._ticks.cut.events(tick.second))
+
+    def _count(self, now_ns: int) -> None:
         hosts = self.arrivals.hosts.values()
+        silent = sum(host.arrived_ns < now_ns - SILENT_NS for host in hosts)
         self._metrics.set(fleet.HOSTS, len(hosts), "known")
+        self._metrics.set(fleet.HOSTS, silent, "silent")
         self._metrics.set(fleet.HOSTS, sum(host.doubled for host in hosts), "doubled")
         missed = sum(host.missed for host in hosts)
         if missed > self._missed:

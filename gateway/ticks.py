@@ -7,16 +7,17 @@ named and never waited for again; a host's own clock never moves the watermark b
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from gateway.arrivals import Host
+from gateway.arrivals import AHEAD_NS, Host
+from gateway.cut import Cut
 from pipeline.clock import SECOND_NS
 from pipeline.observation import Observation
+from pipeline.seconds import corrected, groups_of
 
 LATENESS_NS = 3 * SECOND_NS  # beyond a batch's period
-AHEAD_NS = SECOND_NS // 2  # a corrected time so far in the gateway's future is taken as now
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +37,32 @@ class Ticks:
     def __init__(self, period_ns: int = 5 * SECOND_NS) -> None:
         self._period_ns = period_ns
         self._waiting: dict[str, deque[tuple[int, Observation]]] = defaultdict(deque)
+        self._last_ns: dict[str, int] = {}  # of the last observation that was taken
         self._closed = -1  # the last second that was closed
+        self.cut = Cut()
         self.too_late = 0  # observations of seconds that were closed before they came
+
+    @property
+    def waiting(self) -> bool:
+        """Whether any second is open."""
+        return any(self._waiting.values())
 
     def add(self, host: Host, observations: Sequence[Observation]) -> None:
         """Observations of a host, in its order."""
         latest_ns = host.arrived_ns + AHEAD_NS
-        queue = self._waiting[host.name]
+        queue, last_ns, gap = self._waiting[host.name], self._last_ns.get(host.name, 0), host.gap
         for observation in observations:
-            time_ns = min(observation.time_ns + host.offset_ns, latest_ns)
+            # The host's order is kept, whatever its clock does.
+            time_ns = min(max(observation.time_ns + host.offset_ns, last_ns), latest_ns)
             if time_ns // SECOND_NS <= self._closed:
                 self.too_late += 1
+                self.cut.lost(host.name)
                 continue
-            if queue:  # the host's order is kept, whatever its clock does
-                time_ns = max(time_ns, queue[-1][0])
+            last_ns = time_ns
+            self.cut.taken(observation, time_ns, host.offset_ns, gap=gap)
+            gap = False
             queue.append((time_ns, corrected(observation, host.offset_ns)))
+        self._last_ns[host.name] = last_ns
 
     def closed(self, hosts: Mapping[str, Host], now_ns: int) -> Iterator[Tick]:
         """Seconds that are complete, or can no longer be waited for, oldest first."""
@@ -65,6 +77,8 @@ class Ticks:
         while (second := self._next()) is not None and second <= last:
             end_ns = (second + 1) * SECOND_NS
             late = tuple(sorted(host.name for host in live if host.through_ns < end_ns))
+            for name in late:
+                self.cut.lost(name)
             yield Tick(second, tuple(self._groups(end_ns)), late)
             self._closed = second
 
@@ -75,7 +89,7 @@ class Ticks:
     def _groups(self, end_ns: int) -> Iterator[tuple[Observation, ...]]:
         """Each host's observations in its order, those of a source together."""
         taken: list[list[Observation]] = []
-        for name in [*self._waiting]:
+        for name in sorted(self._waiting):  # not as they came: each gateway joins alike
             queue, mine = self._waiting[name], []
             while queue and queue[0][0] < end_ns:
                 mine.append(queue.popleft()[1])
@@ -83,26 +97,10 @@ class Ticks:
                 taken.append(mine)
             elif not queue:
                 del self._waiting[name]
-        while taken:
-            # The source that most hosts read next goes first, so that a host which read something
-            # more once does not fall out of step.
-            counts = Counter(mine[0].source for mine in taken)
-            source = max(counts, key=counts.__getitem__)
-            yield tuple(mine.pop(0) for mine in taken if mine[0].source == source)
-            taken = [mine for mine in taken if mine]
+        yield from groups_of(taken)
 
-
-def corrected(observation: Observation, offset_ns: int) -> Observation:
-    """With unix times of the gateway; the monotonic clock is the host's own."""
-    if not offset_ns:
-        return observation
-    return replace(
-        observation,
-        time_ns=observation.time_ns + offset_ns,
-        frames=tuple(
-            replace(frame, time_ns=frame.time_ns + offset_ns) for frame in observation.frames
-        ),
-        events=tuple(
-            replace(event, time_ns=event.time_ns + offset_ns) for event in observation.events
-        ),
-    )
+    def forget(self, hosts: Sequence[str]) -> None:
+        """Hosts that are gone."""
+        for host in hosts:
+            self.cut.lost(host)
+            self._last_ns.pop(host, None)

@@ -95,7 +95,12 @@ class Joiner:
             frames=frames,
             events=tuple(chain.from_iterable(one.events for one in observations)),
             unread=tuple(chain.from_iterable(one.unread for one in observations)),
-            nodes=NodeTimes.of(names, [(one.time_ns, one.mono_ns) for one in observations], boots),
+            nodes=NodeTimes.of(
+                names,
+                [(one.time_ns, one.mono_ns) for one in observations],
+                boots,
+                np.repeat(np.arange(len(names)), [len(one.events) for one in observations]),
+            ),
         )
 
     def _frame(

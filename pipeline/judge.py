@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from pipeline.catalog import KINDS
 from pipeline.clock import Clock
+from pipeline.failing import Failing
 from pipeline.finding import Finding, Incident
-from pipeline.frame import Device, Frame, schema_of
+from pipeline.frame import Frame, schema_of
 from pipeline.guard import Guard, Health
 from pipeline.interfaces import Current, Detector, Fusion
 from pipeline.judged import JudgedObservation
@@ -61,7 +62,7 @@ class Judge:
         self._periods = dict(periods_s)
         self._guard = Guard(metrics, clock)
         self._rates: dict[tuple[str, str], Rates] = {}
-        self._failing: dict[tuple[str, str], Finding] = {}
+        self._failing = Failing()
         self._health: dict[tuple[str, str], Health] = {}
         self._standing: dict[str, Finding] = {}
         self._open: dict[str, Incident] = {}
@@ -120,7 +121,7 @@ class Judge:
         told = {
             "standing": [plain(finding) for finding in self._standing.values()],
             "open": [plain(incident) for incident in self._open.values()],
-            "failing": [[*key, plain(finding)] for key, finding in self._failing.items()],
+            "failing": [[*key, plain(finding)] for *key, finding in self._failing.all()],
             "past": self._past.document(),
         }
         arrays = {
@@ -135,9 +136,9 @@ class Judge:
         told = json.loads(state["told"].astype(np.uint8).tobytes())
         standing = [finding_from(values) for values in told["standing"]]
         opened = [incident_from(values) for values in told["open"]]
-        failing = {
-            (detector, source): finding_from(values) for detector, source, values in told["failing"]
-        }
+        failing = Failing(
+            (detector, source, finding_from(values)) for detector, source, values in told["failing"]
+        )
         past = PastIncidents.of(told.get("past", {}))  # versions before 0.5 kept none
         samples: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
         for label, array in state.items():
@@ -218,9 +219,9 @@ class Judge:
         )
         if error is not None:
             health.failed(repr(error), observation.time_ns)
-            return self._failed(key, observation, error)
+            return self._failing.failed(detector.name, observation, error)
         health.succeeded()
-        return (*self._recovered(key, observation), *(said or ()))
+        return (*self._failing.ended(detector.name, observation), *(said or ()))
 
     def _fuse(self, observation: Observation, findings: Sequence[Finding]) -> tuple[Incident, ...]:
         fusion = self._fusion
@@ -235,36 +236,6 @@ class Judge:
         else:
             health.succeeded()
         return said or ()
-
-    def _failed(
-        self, key: tuple[str, str], observation: Observation, error: Exception
-    ) -> tuple[Finding, ...]:
-        if key in self._failing:
-            return ()
-        self._failing[key] = Finding(
-            detector="engine",
-            device=Device(observation.host, "node", observation.host),
-            fault="detector_failed",
-            phase="onset",
-            severity="ticket",
-            onset_ns=observation.time_ns,
-            time_ns=observation.time_ns,
-            summary=(
-                f"Detector {key[0]} fails on readings of {key[1]}: what it would "
-                "have found is missed."
-            ),
-            action="CONTACT_SUPPORT",
-            evidence=(f"{type(error).__name__}: {error}",),
-        )
-        return (self._failing[key],)
-
-    def _recovered(self, key: tuple[str, str], observation: Observation) -> tuple[Finding, ...]:
-        active = self._failing.pop(key, None)
-        return (
-            ()
-            if active is None
-            else (replace(active, phase="cleared", time_ns=observation.time_ns),)
-        )
 
 
 def _follow(kept: dict[str, T], said: T) -> None:

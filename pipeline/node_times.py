@@ -14,7 +14,8 @@ NO_ROWS = np.zeros(0, np.intp)
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTimes:
     """``names`` and ``boots`` of the nodes; ``time_ns`` unix time and ``mono_ns`` the monotonic
-    clock of each, int64 (node,); ``node_of`` the node of each row of a frame, (device,).
+    clock of each, int64 (node,); ``node_of`` the node of each row of a frame, (device,), or of each
+    event of an observation, (event,).
     """
 
     names: tuple[str, ...]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.store.decode.nodes import Seen, observations
-from pipeline.store.decode.stretches import stretches
+from pipeline.store.decode.nodes import Seen, nodes
+from pipeline.store.decode.stretches import TABLES, stretches
 from pipeline.store.files.layout import HOUR_US
 from pipeline.store.files.live import hours_of
 
@@ -22,13 +23,43 @@ def replay(
     and left out; frames whose rows are gone (given up, quarantined) are left out of their
     observation, which says so in ``unread``.
     """
+    for part in parts(root, since_us=since_us, until_us=until_us):
+        for _, seen in part.nodes:
+            yield from seen
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An hour, or several that cannot be told apart, up to ``end_us``, unix time in microseconds:
+    the observations of each node, by its name. They may be read in turn.
+    """
+
+    end_us: int
+    nodes: Iterator[tuple[str, Iterator[Seen]]]
+
+
+def parts(
+    root: Path,
+    *,
+    since_us: int | None = None,
+    until_us: int | None = None,
+    tables: Collection[str] = TABLES,
+) -> Iterator[Part]:
+    """As ``replay``, hour by hour and node by node; of some ``tables`` only, ``reads`` among
+    them.
+    """
     hours = [
         hour
         for hour in hours_of(root)
         if (since_us is None or hour + HOUR_US > since_us) and (until_us is None or hour < until_us)
     ]
-    for stretch in stretches(root, hours):
-        for seen in observations(stretch):
+
+    def spanned(node: Iterator[Seen]) -> Iterator[Seen]:
+        for seen in node:
             at = seen[0].time_ns // 1000
             if (since_us is None or at >= since_us) and (until_us is None or at < until_us):
                 yield seen
+
+    for stretch in stretches(root, hours, tables):
+        end_us = int(stretch.reads.time_us.max(initial=0)) // HOUR_US * HOUR_US + HOUR_US
+        yield Part(end_us, ((name, spanned(node)) for name, node in nodes(stretch)))

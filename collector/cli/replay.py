@@ -9,7 +9,7 @@ import argparse
 from collector.cli.options import add_settings
 from collector.cli.parser import Parser
 
-SCOPES = ("node", "fleet")
+HORIZONS = ("node", "fleet")
 
 NAME = "replay"
 USAGE = "replay --from DIR [--detectors NAME,...] [--since TIME] [--until TIME] [options]"
@@ -20,12 +20,12 @@ Examples:
   tocsin replay --from s3://bucket/fleet --host node17 --detectors straggler,xid --warm-up 6h
   tocsin replay --from /var/lib/tocsin --off-trial | jq 'select(.severity == "page")'
   tocsin replay --from /var/lib/tocsin --compare
-  tocsin replay --from s3://bucket/fleet --scope fleet --host node17 --host node18 --since 2h
+  tocsin replay --from s3://bucket/fleet --horizon fleet --since 2h
 
-Each node is judged alone, as its agent does. With --scope fleet the detectors that support it
-(nccl) judge all nodes together, and keep an hour of data in memory. Detectors start without a
-baseline: --warm-up runs them on earlier data first, without output. Read intervals and the XID
-table are those of the configuration (--config)."""
+With --horizon node each node is judged alone, as its agent does. With --horizon fleet all nodes are
+judged together, as the gateway does; where its store is in the same place, exactly what it judged.
+Detectors start without a baseline: --warm-up runs them on earlier data first, without output. Read
+intervals and the XID table are those of the configuration (--config)."""
 
 
 def options(parser: Parser) -> None:
@@ -62,10 +62,13 @@ def options(parser: Parser) -> None:
         help="as if paging were enabled for all detectors (no shadow mode)",
     )
     parser.add_argument(
+        "--horizon",
         "--scope",
-        choices=SCOPES,
+        dest="horizon",
+        choices=HORIZONS,
         default="node",
-        help=("node: each node alone, as its agent; fleet: all nodes of a job together"),
+        help="node: each node alone, as its agent; fleet: all together, as the gateway "
+        "(--scope is the old name)",
     )
     parser.add_argument(
         "--compare",

@@ -9,10 +9,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from collector.agent.judge import judge_of
+from collector.agent.judge import judge_of, node_horizon_of
 from collector.cli.local_copy import near
 from collector.cli.options import inputs
 from collector.cli.progress import Progress
@@ -21,14 +21,18 @@ from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
 from collector.config.units import Seconds
+from collector.replaying.arrivals import cut_of
 from collector.replaying.fleet import rejudge_fleet
 from collector.replaying.lines import differences, lines
-from collector.replaying.rejudge import Rejudged, rejudge
-from collector.replaying.stored import Span, extent, stored
+from collector.replaying.nodes import rejudge_nodes
+from collector.replaying.rejudge import Rejudged
+from collector.replaying.stored import Span, extent, stored_hours
 from detectors import DETECTORS
-from detectors.paging import JOINING
+from pipeline.arrival_cut import GATEWAY
 from pipeline.clock import SystemClock
-from pipeline.judge import Judge
+from pipeline.frame import Device
+from pipeline.observation import Observation
+from pipeline.roster import FLEET
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.files.schema import TABLES
 from pipeline.store.files.slice import Window
@@ -41,18 +45,17 @@ def replay(args: argparse.Namespace) -> int:
     """Judge again and print; 1 where nothing is there, or where a comparison differs."""
     config = load(inputs(args)).config
     shown, read = _spans(args)
-    names = _fleet(args) if args.scope == "fleet" else _names(args.detectors)
-    judge = _judge(config, names, shadow=not args.off_trial)
+    names = _names(args.detectors)
+    if args.horizon == "fleet" and args.compare:
+        raise ConfigError("--horizon fleet: --compare is for agents, which judge their own node")
     url, setting = (args.root, "--from") if args.root else (config.storage.path, "storage.path")
     try:
         with tempfile.TemporaryDirectory(prefix="tocsin-fetched-") as scratch:
             root, fetch = near(url, config.storage.upload.target, Path(scratch), setting)
-            fetch(TABLES, _window(read), tuple(args.host))
-            observations = stored(root, read, frozenset(args.host))
-            if args.scope == "fleet":
-                every = rejudge_fleet(observations, _judge(config, (), shadow=True), judge())
-            else:
-                every = rejudge(observations, judge)
+            fleet = args.horizon == "fleet"
+            hosts = (*args.host, GATEWAY) if fleet and args.host else tuple(args.host)
+            fetch(TABLES, _window(read), hosts)
+            every = _rejudged(args, config, root, read, names)
             with contextlib.closing(Progress(sys.stderr, streaming=True)) as bar:
                 followed = _followed(every, extent(root, read), bar)
                 return _print(followed, shown, bar, compare=args.compare)
@@ -63,12 +66,12 @@ def replay(args: argparse.Namespace) -> int:
 
 def _print(every: Iterable[Rejudged], shown: Span, bar: Progress, *, compare: bool) -> int:
     count: Counter[str] = Counter()
-    hosts = set()
+    nodes = _Nodes()
     for again in every:
         observation = again.now.observation
         if not shown.holds(observation.time_ns // 1000):
             continue
-        hosts.add(observation.host)
+        nodes.count(observation)
         documents = list(differences(again) if compare else lines(again.now))
         count.update(document["type"] for document in documents)
         count["observation"] += 1
@@ -80,10 +83,29 @@ def _print(every: Iterable[Rejudged], shown: Span, bar: Progress, *, compare: bo
         else _counted(count)
     )
     print(
-        f"tocsin: {count['observation']} observations of {len(hosts)} nodes: {result}",
+        f"tocsin: {count['observation']} observations of {len(nodes.names)} nodes: {result}",
         file=sys.stderr,
     )
     return FAILED if not count["observation"] or count["difference"] else DONE
+
+
+class _Nodes:
+    """The nodes that observations are of, joined or not."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self._devices: dict[tuple[str, str], tuple[Device, ...]] = {}
+
+    def count(self, observation: Observation) -> None:
+        """Those of one more."""
+        if observation.host != FLEET:
+            self.names.add(observation.host)
+            return
+        for frame in observation.frames:
+            key = observation.source, frame.kind
+            if self._devices.get(key) is not frame.devices:
+                self._devices[key] = frame.devices
+                self.names |= {device.host for device in frame.devices}
 
 
 def _counted(count: Counter[str]) -> str:
@@ -101,10 +123,18 @@ def _followed(
     bar.close()
 
 
-def _judge(config: Config, names: tuple[str, ...] | None, *, shadow: bool) -> Callable[[], Judge]:
-    """How the judge of a node is made."""
+def _rejudged(
+    args: argparse.Namespace, config: Config, root: Path, read: Span, names: tuple[str, ...] | None
+) -> Iterator[Rejudged]:
+    """All of a span, judged at the horizon that was asked for."""
+    hours, shadow = stored_hours(root, read, frozenset(args.host)), not args.off_trial
     metrics, clock = SelfMetrics(), SystemClock()
-    return lambda: judge_of(config, metrics, clock, names, shadow=shadow)
+    if args.horizon == "fleet":
+        judge = judge_of(config, metrics, clock, names, shadow=shadow)
+        return rejudge_fleet(hours, judge, cut_of(root, read))
+    return rejudge_nodes(
+        hours, lambda: node_horizon_of(config, metrics, clock, names, shadow=shadow)
+    )
 
 
 def _names(text: str) -> tuple[str, ...] | None:
@@ -113,24 +143,6 @@ def _names(text: str) -> tuple[str, ...] | None:
     for name in names or ():
         if name not in DETECTORS:
             raise ConfigError(f"--detectors: {name!r} is none of {', '.join(DETECTORS)}")
-    return names
-
-
-def _fleet(args: argparse.Namespace) -> tuple[str, ...]:
-    """Detectors that can judge many nodes as one.
-
-    ConfigError where others are asked for, or a comparison: agents judge alone.
-    """
-    names = _names(args.detectors) or tuple(sorted(JOINING))
-    if strange := sorted(set(names) - JOINING):
-        raise ConfigError(
-            f"--scope fleet: {', '.join(strange)} judges each node by itself; "
-            f"{', '.join(sorted(JOINING))} can"
-        )
-    if args.compare:
-        raise ConfigError(
-            "--scope fleet: there is nothing to --compare with, agents judge their own node only"
-        )
     return names
 
 

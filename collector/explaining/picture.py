@@ -28,7 +28,7 @@ def panels(store: Store, history: IncidentHistory) -> list[Panel]:
     length = end - begin
     window = Window(begin - max(BEFORE * length, MIN_BEFORE), end + max(AFTER * length, MIN_AFTER))
     return [
-        _panel(store, window, kind, column, devices)
+        panel(store, window, kind, column, devices)
         for (kind, column), devices in _columns(store, history, window)
     ]
 
@@ -64,7 +64,8 @@ def _devices_of_hosts(store: Store, window: Window) -> dict[tuple[str, str], lis
     return found
 
 
-def _panel(store: Store, window: Window, kind: str, column: str, devices: tuple[str, ...]) -> Panel:
+def panel(store: Store, window: Window, kind: str, column: str, devices: tuple[str, ...]) -> Panel:
+    """A column of some devices: its means, of a counter what it rose by."""
     own, about = Window(window.since, window.until, devices), field(kind, column)
     if about.type == "counter":
         return Panel(f"{column}, increase", "", risen(store, kind, [column], own))

@@ -1,33 +1,36 @@
-"""Runs the detectors over stored observations of many nodes together: a job on all of its nodes,
-which no agent alone has seen.
+"""Runs the detectors over stored observations of many nodes together, as a gateway does: a job on
+all of its nodes, which no agent alone has seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator
 
-from collector.replaying.rejudge import Rejudged, rejudge
+from collector.replaying.rejudge import Rejudged
+from collector.replaying.seconds import seconds
+from collector.replaying.stored import Hours
+from pipeline.arrival_cut import ArrivalCut
 from pipeline.clock import SECOND_NS
 from pipeline.judge import Judge
-from pipeline.judged import JudgedObservation
-
-HOUR_NS = 3600 * SECOND_NS
+from pipeline.roster import Roster
+from pipeline.seconds import FORGOTTEN_NS, groups_of
 
 
 def rejudge_fleet(
-    observations: Iterable[JudgedObservation], counting: Callable[[], Judge], fleet: Judge
+    stored: Iterable[Hours], judge: Judge, cut: ArrivalCut | None
 ) -> Iterator[Rejudged]:
-    """Results of ``fleet`` for the observations of all nodes, in the order of their wall clocks.
+    """What ``judge`` says of the nodes joined, second by second.
 
-    ``counting`` makes a judge without detectors for each host: increments are made per node. A
-    store gives one node after the other, so that an hour of all nodes is held in memory at a time.
-    Findings of the agents are left out: agents see one node only.
+    With the arrival ``cut`` of a gateway these are its seconds: what it did not judge is left out,
+    and clocks are corrected as it did. Findings of the agents are left out: agents see one node
+    only.
     """
-    for _, hour in groupby(rejudge(observations, counting), key=_hour):
-        for again in sorted(hour, key=lambda one: one.now.observation.time_ns):
-            yield Rejudged(fleet.judge(again.now.observation), ())
-
-
-def _hour(again: Rejudged) -> int:
-    return again.now.observation.time_ns // HOUR_NS
+    roster, last_ns = Roster(), dict[str, int]()
+    for at_ns, second in seconds(stored, cut):
+        gone = [name for name, then in last_ns.items() if then < at_ns + SECOND_NS - FORGOTTEN_NS]
+        roster.forget(gone)
+        for name in gone:
+            del last_ns[name]
+        last_ns |= dict.fromkeys((name for name, _ in second), at_ns + SECOND_NS)
+        for group in groups_of([mine for _, mine in second]):
+            yield Rejudged(judge.judge(roster.join(group)), ())

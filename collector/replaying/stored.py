@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.judged import JudgedObservation
-from pipeline.replay import replay
+from pipeline.replay import parts
+from pipeline.store.decode.nodes import Seen
+from pipeline.store.decode.stretches import TABLES
 from pipeline.store.files.live import hours_of
 from pipeline.store.files.record import CorruptError
 from pipeline.store.files.segment import NewerError
@@ -36,25 +38,58 @@ class Span:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """Observations up to ``end_us``, unix time in microseconds, of each node by its name."""
+
+    end_us: int
+    nodes: Iterator[tuple[str, Iterator[JudgedObservation]]]
+
+
 def stored(root: Path, span: Span, hosts: Collection[str] = ()) -> Iterator[JudgedObservation]:
     """Every observation of a span with the findings of then; no hosts means all.
 
     An hour is in memory at a time.
+    """
+    for hours in stored_hours(root, span, hosts):
+        for _, node in hours.nodes:
+            yield from node
+
+
+def stored_hours(
+    root: Path, span: Span, hosts: Collection[str] = (), tables: Collection[str] = TABLES
+) -> Iterator[Hours]:
+    """As ``stored``, hour by hour and node by node; the nodes of an hour may be read in turn.
+    Files of other ``tables`` are not read.
 
     The log is read before files are listed, so that nothing falls between when a segment is sealed
     meanwhile; what stands in both is taken from the files.
     """
-    logged = list(_logged(root / "wal", span))
+    logged: dict[str, list[JudgedObservation]] = {}
+    for judged in _logged(root / "wal", span):
+        if not hosts or judged.observation.host in hosts:
+            logged.setdefault(judged.observation.host, []).append(judged)
     last: dict[tuple[str, str], int] = {}
-    for observation, findings, *_ in replay(root, since_us=span.since_us, until_us=span.until_us):
-        last[observation.host, observation.boot_id] = observation.seq
-        if not hosts or observation.host in hosts:
+
+    def sealed(node: Iterator[Seen]) -> Iterator[JudgedObservation]:
+        for observation, findings in node:
+            last[observation.host, observation.boot_id] = observation.seq
             yield JudgedObservation(observation, findings)
-    for judged in logged:
-        observation = judged.observation
-        sealed = observation.seq <= last.get((observation.host, observation.boot_id), -1)
-        if not sealed and (not hosts or observation.host in hosts):
-            yield judged
+
+    def unsealed(node: list[JudgedObservation]) -> Iterator[JudgedObservation]:
+        for judged in node:
+            observation = judged.observation
+            if observation.seq > last.get((observation.host, observation.boot_id), -1):
+                yield judged
+
+    for part in parts(root, since_us=span.since_us, until_us=span.until_us, tables=tables):
+        yield Hours(
+            part.end_us,
+            ((name, sealed(node)) for name, node in part.nodes if not hosts or name in hosts),
+        )
+    if logged:
+        end_us = 1 + max(node[-1].observation.time_ns for node in logged.values()) // 1000
+        yield Hours(end_us, ((name, unsealed(node)) for name, node in logged.items()))
 
 
 def extent(root: Path, span: Span) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from detectors.kit.instants import Times
 from detectors.kit.literature import IBTA
 from detectors.kit.page import Page, port_columns
 from detectors.kit.readings import reading
-from detectors.kit.stats import Moments, alpha_of, ew_update
+from detectors.kit.stats import Moments, alpha_of, ew_update, median_of
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 
@@ -100,7 +100,9 @@ class IbCongestion(Blockwise):
         over = y - moments.m > np.maximum(LEAST, SIGMAS * moments.spread(FLOOR))
         warm = (moments.n >= WARM) & np.isfinite(y)
         columns["run"] = np.where(warm, np.where(over, columns["run"] + 1, 0), columns["run"])
-        yield from self._report(warm, y, at)
+        concerned = columns.by_node(columns["run"] >= BLOCKS) | self._standing.opened()
+        for _, then in self._clock.each(concerned, at, singly=True):
+            yield from self._report(columns.narrowed(warm), columns.narrowed(y), then)
         ew_update(moments, y, alpha_of(HALF_LIFE), FLOOR, frozen=columns["run"] > 0)
 
     def _report(
@@ -112,14 +114,12 @@ class IbCongestion(Blockwise):
         columns = self._columns
         waits = columns["run"] >= BLOCKS
         known = {finding.device for finding in self._standing.all()}
-        if not waits.any() and not known:
-            return
         congested: dict[Device, Verdict] = {}
         for groups, kind in zip(self._groups, ("switch", "node"), strict=True):
             number = groups.of(columns.devices)
             votes = share_by_group(waits, asked, number, len(groups.names))
             for g in rows_where((votes.votes >= MIN_PORTS) & (votes.share >= MIN_SHARE)):
-                times = np.exp(np.median((y - columns["m"])[waits & (number == g)]))
+                times = np.exp(median_of((y - columns["m"])[waits & (number == g)]))
                 name = groups.names[g]
                 congested[Device(name, kind, name)] = _verdict(
                     kind, name, int(votes.votes[g]), float(times)

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.infiniband.ports import ABSENT, ACTIVE, SWITCH_PORTS, Links, gigabits, port_name
-from detectors.kit.block_clock import StepClock
+from detectors.kit.block_clock import Seconds, StepClock
+from detectors.kit.by_node import ByNode
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups, host_of, share_by_group
+from detectors.kit.instants import Instants, Times, ago, instant_of
 from detectors.kit.jobs import JobTracker, in_job
 from detectors.kit.literature import IBTA
 from detectors.kit.maintenance import Maintenance
@@ -105,30 +107,33 @@ class IbLink(Stateful):
             Elapsed(),
             FindingTracker(self.name),
         )
-        self._maintenance, self._links, self._jobs = Maintenance(), Links(), JobTracker()
+        self._maintenance, self._jobs = ByNode(Maintenance), ByNode(JobTracker)
+        self._links = Links()
         self._roles, self._hosts = Groups(_role), Groups(host_of)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Ports that have been bad for long enough, and those that are well again."""
-        self._maintenance.take(observation.events)
-        self._jobs.take(observation.events)
+        for maintenance, events in self._maintenance.each(observation):
+            maintenance.take(events)
+        for jobs, events in self._jobs.each(observation):
+            jobs.take(events)
         findings: list[Finding] = []
         for frame in observation.frames:
             if frame.kind == "ib_port":
-                seconds = self._clock.step(frame.mono_ns, observation.boot_id)
-                if seconds is not None:
-                    findings += self._frame(frame, seconds, self._elapsed.at(observation))
+                passed = self._clock.passed(frame, observation.boot_id)
+                if passed is not None:
+                    findings += self._frame(frame, passed, self._elapsed.times(observation))
         return findings
 
-    def _frame(self, frame: Frame, seconds: float, at: Instant) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, passed: Seconds, at: Times) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
+        seconds, now_ns = columns.each(passed), columns.each(at.mono_ns)
         yield from self._standing.swapped(frame, at)
         self._links.look(columns.devices)
-        if not seconds:  # the first of a boot: links retrain
-            columns.reset(
-                np.ones(len(columns), np.bool_), "down_s", "off_s", "absent_s", "together"
-            )
+        booted = np.full(len(columns), seconds == 0)  # the first frame of a boot: links retrain
+        if booted.any():
+            columns.reset(booted, "down_s", "off_s", "absent_s", "together")
         state, declared = columns.wide(frame.gauge("state")), columns.wide(frame.gauge("expected"))
         expected = np.where(np.isfinite(declared), declared == 1, columns["active"])
         active = np.isin(state, ACTIVE)
@@ -154,7 +159,7 @@ class IbLink(Stateful):
             columns[name] = np.where(
                 seen, np.where(bad, columns[name] + seconds, 0.0), columns[name]
             )
-        columns["slow_ns"] = np.where(columns["slow_s"] <= seconds, at.mono_ns, columns["slow_ns"])
+        columns["slow_ns"] = np.where(columns["slow_s"] <= seconds, now_ns, columns["slow_ns"])
         reload = self._most_of_node(absent, seen & expected) if absent.any() else absent
         columns["together"] = np.where(
             seen, absent & (columns["together"] | reload), columns["together"]
@@ -209,7 +214,7 @@ class IbLink(Stateful):
         return usual["rate"], active & ((rate < usual["rate"]) | (width < usual["width"]))
 
     def _report(
-        self, usual: NDArray[np.float64], read: NDArray[np.bool_], at: Instant
+        self, usual: NDArray[np.float64], read: NDArray[np.bool_], at: Times
     ) -> Iterator[Finding]:
         columns = self._columns
         down, off, slow = (
@@ -230,18 +235,20 @@ class IbLink(Stateful):
         )
         for row in rows_where(bad):
             port = columns.devices[row]
-            if self._maintenance.covers(port):
+            if self._maintenance.of(port.host).covers(port):
                 continue
             if gone[row]:
                 yield from self._standing.holds(port, _gone(port, columns["absent_s"][row]), at)
             elif down[row] and whole[row]:
                 if columns["down_s"][row] >= SWITCH_S:
                     leaf = self._links.leaves[self._links.leaf[row]]
-                    yield from self._standing.holds(
-                        Device(leaf, "switch", leaf), _switch_down(leaf, int(switch[row])), at
+                    yield from self._standing.of(port.host).holds(
+                        Device(leaf, "switch", leaf),
+                        _switch_down(leaf, int(switch[row])),
+                        instant_of(at, port),
                     )
             elif down[row]:
-                since_ns = at.time_ns - round(columns["down_s"][row] * 1e9)
+                since_ns = ago(at, port, float(columns["down_s"][row]))
                 used = self._used(port)
                 # Under a job it is reported each time: what stopped the job is no flicker.
                 stops = "job" in used.attributes and self._standing.get(used, DOWN) is None
@@ -257,7 +264,8 @@ class IbLink(Stateful):
         columns = self._columns
         patience = np.full(len(columns), DOWN_S)
         for row in rows_where((columns["down_s"] >= JOB_S) & (columns["down_s"] < DOWN_S)):
-            if self._jobs.widest(columns.devices[row].host):
+            host = columns.devices[row].host
+            if self._jobs.of(host).widest(host):
                 patience[row] = JOB_S
         return patience
 
@@ -265,7 +273,7 @@ class IbLink(Stateful):
         """The port as one of the job that used it when it went down, if one did."""
         known = self._standing.get(port, DOWN)
         before = known.device.attributes.get("job", "") if known else ""
-        job = before or self._jobs.widest(port.host)
+        job = before or self._jobs.of(port.host).widest(port.host)
         return in_job(port, job) if job else port
 
     def _too_slow(self, row: int, usual: float) -> Verdict:
@@ -297,33 +305,43 @@ class IbLink(Stateful):
             "bits per second",
         )
 
-    def _end(self, at: Instant) -> Iterator[Finding]:
+    def _end(self, at: Times) -> Iterator[Finding]:
+        for host, standing in self._standing.each():
+            for finding in standing.all():
+                then = at.only(host) if isinstance(at, Instants) else at
+                row = self._columns.row(finding.device)
+                if row is None:
+                    if not self._switch_is_down(finding.device.id, host):
+                        yield from standing.ends(finding.device, finding.fault, then)
+                else:
+                    yield from self._end_of_port(finding, row, standing, then)
+
+    def _switch_is_down(self, leaf: str, host: str) -> bool:
+        """Whether any port of a leaf switch is down that the node reads."""
         columns = self._columns
-        for finding in self._standing.all():
-            row = columns.row(finding.device)
-            if row is not None:
-                other = INSTEAD.get(finding.fault, "fine_s")
-                well = max(columns["fine_s"][row], columns[other][row]) >= CLEAR_S
-            else:
-                of_switch = np.array(
-                    [
-                        device.attributes.get("leaf") == finding.device.id
-                        for device in columns.devices
-                    ]
-                )
-                well = not (of_switch & (columns["down_s"] >= DOWN_S)).any()
-            if well:
-                yield from self._standing.ends(finding.device, finding.fault, at)
-            elif (
-                finding.fault == SLOW
-                and finding.severity == "page"
-                and at.mono_ns - columns["slow_ns"][row] >= ACCEPT_NS
-            ):
-                for name in ("rate", "width"):
-                    columns[f"best_{name}"][row] = columns[name][row]
-                yield from self._standing.ends(
-                    finding.device, SLOW, at, "accepted as its new normal after a week"
-                )
+        return any(
+            columns.devices[row].attributes.get("leaf") == leaf
+            and (not host or columns.devices[row].host == host)
+            for row in rows_where(columns["down_s"] >= DOWN_S)
+        )
+
+    def _end_of_port(
+        self, finding: Finding, row: int, standing: FindingTracker, at: Instant
+    ) -> Iterator[Finding]:
+        columns = self._columns
+        other = INSTEAD.get(finding.fault, "fine_s")
+        if max(columns["fine_s"][row], columns[other][row]) >= CLEAR_S:
+            yield from standing.ends(finding.device, finding.fault, at)
+        elif (
+            finding.fault == SLOW
+            and finding.severity == "page"
+            and at.mono_ns - columns["slow_ns"][row] >= ACCEPT_NS
+        ):
+            for name in ("rate", "width"):
+                columns[f"best_{name}"][row] = columns[name][row]
+            yield from standing.ends(
+                finding.device, SLOW, at, "accepted as its new normal after a week"
+            )
 
     def _learn(self, active: NDArray[np.bool_], fine: NDArray[np.bool_]) -> None:
         """Ports are expected to do again what they did.

@@ -17,6 +17,7 @@ from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from detectors.kit.stats import add_sample, block_mean
 from pipeline.clock import Instant
+from pipeline.distinct import distinct
 from pipeline.frame import Frame
 
 Seconds = float | NDArray[np.float64]  # of joined nodes (node,)
@@ -68,7 +69,7 @@ class BlockClock:
             return
         assert self._of_nodes is not None  # noqa: S101 - it made the array
         counts = np.asarray(turned)
-        for blocks in np.unique(counts[counts > 0]).tolist():
+        for blocks in distinct(counts[counts > 0]).tolist():
             found = np.flatnonzero(counts == blocks)
             for places in np.split(found, len(found)) if singly else (found,):
                 with self._of_nodes.roll.among(places):

@@ -207,6 +207,19 @@ class Columns:
         """What is kept of all rows, (..., all rows), on those in sight."""
         return values[..., self._levels[-1].rows] if self._levels else values
 
+    def narrowed(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What was made of the rows that were in sight before, (..., row), on those now."""
+        fits = values.shape[-1] == len(self)
+        return values if fits else values[..., self._levels[-1].pick]
+
+    def by_node(self, rows: NDArray[np.bool_]) -> int | NDArray[np.bool_]:
+        """Whether a mask holds for any row; of joined nodes (node in sight,)."""
+        if self._roll is None:
+            return int(rows.any())
+        found = np.zeros(len(self._roll.now), np.bool_)
+        found[self.nodes()[rows]] = True
+        return found
+
     def whole(self, name: str) -> NDArray[Any]:
         """A column of all rows, in sight or not, as it is now: a copy where some are not."""
         if not self._levels:

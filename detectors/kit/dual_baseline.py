@@ -14,7 +14,7 @@ from detectors.kit.baseline import Baseline, Limit, Spread, runs
 from detectors.kit.columns import Columns
 from detectors.kit.pooled import moved, pools
 from detectors.kit.stateful import Numbers
-from detectors.kit.stats.peers import SIGMA
+from detectors.kit.stats.peers import SIGMA, median_of
 
 # blocks; a new job shows within twenty minutes how its ranks differ
 JOB_WARM, JOB_HALF_LIFE = 20, 120.0
@@ -135,7 +135,7 @@ class DualBaseline:
         learnt = rows & (self.job.n > SHIFT_LEARNT) & (self.across.n > SHIFT_LEARNT)
         for node, those in pools(self._columns, learnt):
             shift = (self.job.b - self.across.b)[those]
-            spread = SIGMA * float(np.median(np.abs(shift - np.median(shift))))
+            spread = SIGMA * median_of(np.abs(shift - median_of(shift)))
             numbers = self._numbers
             numbers["shift2"] = moved(numbers["shift2"], node, SHIFT_WEIGHT, spread**2)
         self._begin(rows & ~keep, self.job)

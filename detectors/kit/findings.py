@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from math import isfinite, nan
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 from detectors.faults import Strength, fault_of
 from detectors.kit.columns import Columns
-from detectors.kit.instants import Instants, Times, instant_of
+from detectors.kit.instants import Times, instant_of
+from detectors.kit.node_findings import NodeFindings
 from detectors.kit.roll import Roll
 from detectors.kit.slots import Slots
 from detectors.kit.snapshot import State
@@ -49,13 +51,15 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class _Rest:
     """When a fault ended, how serious it was, what came back since and waits for the rest to be
-    over, and whether its device ``left``: what is remembered of it is no news.
+    over, and whether its device ``left``: what is remembered of it is no news. ``job``: whose it
+    was, where that matters.
     """
 
     ended_ns: int
     severity: Severity
     waits: Finding | None = None
     left: bool = False
+    job: str = ""
 
 
 class FindingTracker:
@@ -88,35 +92,59 @@ class FindingTracker:
     ['onset']
     """
 
-    def __init__(self, detector: str) -> None:
-        self._detector = detector
+    def __init__(self, detector: str, *, by_job: bool = False) -> None:
+        """``by_job``: what was of one job keeps nothing about another quiet."""
+        self._detector, self._by_job = detector, by_job
         self._findings: dict[tuple[Device, str], Finding] = {}
         self._rests: dict[tuple[Device, str], _Rest] = {}
         # What was last true of each open finding, and when (unix ns); not kept over a restart.
         self._latest: dict[tuple[Device, str], tuple[Verdict | None, int]] = {}
         self._slots = Slots()
-        self._roll: Roll | None = None
+        self._nodes: NodeFindings[FindingTracker] | None = None
+        self._credit: Callable[[Finding], None] = _nobody
 
     def join(self, roll: Roll) -> None:
         """Findings of several nodes; ``all`` and ``due`` are about those in sight."""
-        self._roll = roll
+        self._nodes = NodeFindings(roll, self._of_node)
+
+    def _of_node(self, roll: Roll, host: str) -> FindingTracker:
+        made = FindingTracker(self._detector, by_job=self._by_job)
+        made._credit = partial(roll.credit, host=host)
+        return made
+
+    def of(self, host: str) -> FindingTracker:
+        """Those of one node."""
+        return self if self._nodes is None else self._nodes.of(host)
+
+    def each(self) -> Iterator[tuple[str, FindingTracker]]:
+        """Those of each node in sight that has any, by its name; of one node itself, by none."""
+        return iter([("", self)] if self._nodes is None else self._nodes.in_sight())
+
+    def opened(self) -> int | NDArray[np.bool_]:
+        """Whether any is open or waits; of joined nodes (node in sight,)."""
+        return int(bool(self.all())) if self._nodes is None else self._nodes.opened()
+
+    def is_empty(self) -> bool:
+        """Whether nothing is open, and nothing rests."""
+        return not self._findings and not self._rests
 
     def get(self, device: Device, fault: str) -> Finding | None:
         """The open finding of a device."""
+        if self._nodes is not None:
+            one = self._nodes.known(device)
+            return None if one is None else one.get(device, fault)
         return self._findings.get((device, fault))
 
     def all(self) -> list[Finding]:
         """Open findings, in the order reported, then what came back and waits for its rest to be
         over: that may end too, and is then never reported.
         """
-        found = [
+        if self._nodes is not None:
+            return [finding for _, one in self._nodes.in_sight() for finding in one.all()]
+        return [
             *self._findings.values(),
             *(rest.waits for rest in self._rests.values() if rest.waits is not None),
         ]
-        if found and self._roll is not None and not self._roll.whole():
-            hosts = self._roll.names_now()
-            found = [finding for finding in found if finding.device.host in hosts]
-        return found
 
     def holds(
         self,
@@ -136,6 +164,12 @@ class FindingTracker:
         what only flickers is not. ``again_ns``: it happened then, unix time; if it was open, it has
         happened once more, which is counted and reported.
         """
+        if self._nodes is not None:
+            one, now = self._nodes.at(device), self._nodes.instant(at, device)
+            yield from one.holds(
+                device, verdict, now, onset_ns, recurred=recurred, again_ns=again_ns
+            )
+            return
         at, key = instant_of(at, device), (device, verdict.fault)
         known = self._findings.get(key)
         if known is not None:
@@ -165,6 +199,7 @@ class FindingTracker:
         rest = self._rests.get(key)
         if (
             rest is not None
+            and rest.job in ("", _job(device))
             and not (recurred or again_ns or (_each_time(verdict) and not rest.left))
             and at.mono_ns - rest.ended_ns < REST_NS
             and RANK[verdict.severity] <= RANK[rest.severity]
@@ -176,7 +211,11 @@ class FindingTracker:
 
     def still(self, device: Device, fault: str, at: Times) -> None:
         """An open finding is true as it was reported: nothing is to be reported again."""
-        if (device, fault) in self._findings:
+        if self._nodes is not None:
+            one = self._nodes.known(device)
+            if one is not None:
+                one.still(device, fault, self._nodes.instant(at, device))
+        elif (device, fault) in self._findings:
             self._latest[device, fault] = None, instant_of(at, device).time_ns
 
     def current(self) -> list[Finding]:
@@ -184,6 +223,8 @@ class FindingTracker:
 
         Another thread may ask.
         """
+        if self._nodes is not None:
+            return [finding for one in self._nodes.all() for finding in one.current()]
         found = list(self._findings.items())
         return [_refreshed(finding, *self._latest.get(key, (None, 0))) for key, finding in found]
 
@@ -193,14 +234,23 @@ class FindingTracker:
         """The fault is not there any more, or its device is not (``left``); ``why`` is added to the
         evidence.
         """
+        if self._nodes is not None:
+            one = self._nodes.known(device)
+            if one is not None:
+                now = self._nodes.instant(at, device)
+                yield from one.ends(device, fault, now, *why, left=left)
+            return
         at, key = instant_of(at, device), (device, fault)
         ended = self._findings.pop(key, None)
         self._latest.pop(key, None)
         if ended is not None:
-            self._rests[key] = _Rest(at.mono_ns, ended.severity, left=left)
-            yield replace(
-                ended, phase="cleared", time_ns=at.time_ns, evidence=(*ended.evidence, *why)
-            )
+            of = _job(ended.device) if self._by_job else ""
+            rest = _Rest(at.mono_ns, ended.severity, left=left, job=of)
+            self._rests[ended.device if of else device, fault] = rest
+            evidence = (*ended.evidence, *why)
+            over = replace(ended, phase="cleared", time_ns=at.time_ns, evidence=evidence)
+            self._credit(over)
+            yield over
         elif key in self._rests:
             self._rests[key] = replace(self._rests[key], waits=None)
 
@@ -217,12 +267,19 @@ class FindingTracker:
 
     def due(self, at: Times) -> Iterator[Finding]:
         """Faults that came back while they rested and are still there when the rest is over."""
+        if self._nodes is not None:
+            yield from self._nodes.due(at)
+            return
         for key, rest in list(self._rests.items()):
-            now = at.of(key[0].host) if isinstance(at, Instants) else at
-            if now is not None and now.mono_ns - rest.ended_ns >= REST_NS:
+            now = instant_of(at, key[0])
+            if now.mono_ns - rest.ended_ns >= REST_NS:
                 del self._rests[key]
                 if rest.waits is not None:
                     yield self._keep(replace(rest.waits, time_ns=now.time_ns))
+
+    def next_due_ns(self) -> int | None:
+        """When the first rest is over, on the clock of durations; None where nothing rests."""
+        return min((rest.ended_ns + REST_NS for rest in self._rests.values()), default=None)
 
     def swapped(self, frame: Frame, at: Times) -> Iterator[Finding]:
         """End open findings of a device in whose PCI slot another one is read now, or that a
@@ -239,6 +296,7 @@ class FindingTracker:
 
     def _keep(self, finding: Finding) -> Finding:
         self._findings[finding.device, finding.fault] = finding
+        self._credit(finding)
         return finding
 
     def _finding(self, device: Device, verdict: Verdict, at: Instant, onset_ns: int) -> Finding:
@@ -267,6 +325,8 @@ class FindingTracker:
 
     def state(self) -> State:
         """Open findings and what rests."""
+        if self._nodes is not None:
+            return self._nodes.state()
         rests = [
             [
                 exact(device),
@@ -285,10 +345,16 @@ class FindingTracker:
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
+        if self._nodes is not None:
+            return self._nodes.prepare(state)
         opened = [exact_finding(document) for document in from_text_array(state["standing"])]
         rests = {
-            (Device(**device), str(fault)): _Rest(
-                int(ended), severity, exact_finding(waits) if waits else None, left == [True]
+            (at := Device(**device), str(fault)): _Rest(
+                int(ended),
+                severity,
+                exact_finding(waits) if waits else None,
+                left == [True],
+                _job(at) if self._by_job else "",
             )
             for device, fault, ended, severity, waits, *left in from_text_array(state["rests"])
         }
@@ -298,6 +364,14 @@ class FindingTracker:
             self._rests, self._latest = rests, {}
 
         return commit
+
+
+def _job(device: Device) -> str:
+    return device.attributes.get("job", "")
+
+
+def _nobody(_: Finding) -> None:
+    """It is of its device's node."""
 
 
 def _refreshed(finding: Finding, verdict: Verdict | None, true_ns: int) -> Finding:

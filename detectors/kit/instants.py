@@ -28,6 +28,13 @@ class Instants(NamedTuple):
         node = self.nodes.get(host)
         return None if node is None else Instant(int(self.time_ns[node]), int(self.mono_ns[node]))
 
+    def only(self, host: str) -> Instant:
+        """That of a node in sight. KeyError for another one."""
+        found = self.of(host)
+        if found is None:
+            raise KeyError(f"node {host} is not in sight")
+        return found
+
     def among(self, nodes: NDArray[np.intp]) -> Instants:
         """Those of some nodes in sight, by place."""
         chosen = set(nodes.tolist())

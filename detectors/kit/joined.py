@@ -30,10 +30,18 @@ class Joined:
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """The findings of all nodes. ValueError for an observation of a single one."""
+        return [finding for _, finding in self.by_node(observation)]
+
+    def by_node(self, observation: Observation) -> list[tuple[str, Finding]]:
+        """As ``update``, with the node of each finding: its device may be a switch or a job."""
         if observation.nodes is None:
             raise ValueError(f"{self.name} judges joined nodes, and was given a single one")
         with self._roll.showing(observation.nodes.names):
-            return list(self._detector.update(observation))
+            try:
+                return self._roll.credited(self._detector.update(observation))
+            except BaseException:
+                self._roll.credited(())  # a later finding may get the identity of one of these
+                raise
 
     def state(self) -> State:
         """The detector's, and the nodes in their order."""

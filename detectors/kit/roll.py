@@ -15,6 +15,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.finding import Finding
+
 Nodes = NDArray[np.intp]
 OWN = "detectors."  # packages whose objects are, or hold, parts
 
@@ -58,6 +60,7 @@ class Roll:
         self.now: Nodes = np.zeros(0, np.intp)
         self._narrowing: list[Narrowing] = []
         self._shown: tuple[tuple[str, ...], Nodes] = ((), self.now)
+        self._credits: dict[int, str] = {}  # by the identity of a finding
 
     def add(self, part: Narrowing) -> None:
         """State arrays that follow what is in sight."""
@@ -72,6 +75,22 @@ class Roll:
     def number(self, host: str) -> int:
         """The number of a node, -1 where it never came."""
         return self._number.get(host, -1)
+
+    @property
+    def sole(self) -> str:
+        """The one node in sight, empty where there are several or none."""
+        return self.names[self.now[0]] if len(self.now) == 1 else ""
+
+    def credit(self, finding: Finding, host: str) -> None:
+        """A finding is of this node, whatever its device is: a switch or a job is of none."""
+        if finding.device.host != host:
+            self._credits[id(finding)] = host
+
+    def credited(self, findings: Iterable[Finding]) -> list[tuple[str, Finding]]:
+        """All findings of an observation with the node of each, once."""
+        listed = list(findings)  # the numbers in _credits are those of objects that live
+        known, self._credits = self._credits, {}
+        return [(known.get(id(finding), finding.device.host), finding) for finding in listed]
 
     def names_now(self) -> frozenset[str]:
         """Names of the nodes in sight."""

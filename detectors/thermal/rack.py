@@ -17,7 +17,7 @@ from detectors.kit.groups import Groups, host_of, rack_of
 from detectors.kit.instants import Times
 from detectors.kit.page import Page, gpu_columns
 from detectors.kit.stateful import Component
-from detectors.kit.stats import alpha_of, grouped_median
+from detectors.kit.stats import alpha_of, grouped_median, median_of
 from detectors.thermal.steady import KELVIN_PER_WATT, MAX_CHANGE, MINUTE_S, Steady
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
@@ -281,7 +281,7 @@ def _less_common(median: NDArray[np.float64]) -> _Medians:
     known = np.isfinite(median)
     if np.count_nonzero(known) < MIN_GROUPS:
         return _Medians(median, alone=True)
-    return _Medians(median - float(np.median(median[known])), alone=False)
+    return _Medians(median - median_of(median[known]), alone=False)
 
 
 def _rise(u: NDArray[np.float64], watts: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -17,7 +17,13 @@ from detectors.kit.stats.counts import (
 )
 from detectors.kit.stats.cusum import cusum, h_for_arl, siegmund_arl
 from detectors.kit.stats.moments import Moments, alpha_of, ew_update
-from detectors.kit.stats.peers import grouped_median, median_mad, peer_deviation
+from detectors.kit.stats.peers import (
+    grouped_median,
+    median_mad,
+    median_of,
+    peer_deviation,
+    row_medians,
+)
 from detectors.kit.stats.trend import theil_sen
 
 __all__ = [
@@ -34,11 +40,13 @@ __all__ = [
     "h_for_arl",
     "lattice_arl",
     "median_mad",
+    "median_of",
     "peer_deviation",
     "poisson_arl",
     "poisson_cusum",
     "poisson_h",
     "poisson_k",
+    "row_medians",
     "siegmund_arl",
     "theil_sen",
 ]

@@ -14,11 +14,10 @@ LARGE = 1 << 15  # devices from which a row fills the cache: then one row after 
 SIGMA = 1.4826  # MAD of a Gaussian times this is its standard deviation: 1/Phi^-1(3/4)
 
 
-def _median(work: NDArray[np.float64], valid: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Median of the first ``valid`` values of each row once sorted, (field,); ``work``
-    is partitioned in place.
+def row_medians(work: NDArray[np.float64], valid: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Median of the first ``valid`` values of each row once sorted, (row,); NaN for none of them.
 
-    NaN lies last.
+    ``work`` (row, value) is partitioned in place; NaN lies last.
     """
     median = np.full(len(work), np.nan)
     for size in set(valid.tolist()) - {0}:
@@ -31,6 +30,20 @@ def _median(work: NDArray[np.float64], valid: NDArray[np.int64]) -> NDArray[np.f
         # is the greatest of them.
         median[rows] = upper if size % 2 else (part[:, :high].max(axis=1) + upper) / 2
     return median
+
+
+def median_of(values: NDArray[np.float64]) -> float:
+    """Median of all values (value,); NaN where one of them is, or there is none.
+
+    As ``np.median``, which imports ``numpy.ma``, as do ``np.nanmedian`` and ``np.unique``: 1.1 MiB
+    that the agent would keep (numpy 2.4).
+
+    >>> median_of(np.array([1.0, 4.0, 2.0, 3.0]))
+    2.5
+    """
+    if np.isnan(values).any():
+        return float("nan")
+    return float(row_medians(values[None].copy(), np.array([len(values)]))[0])
 
 
 def median_mad(
@@ -58,11 +71,11 @@ def median_mad(
     missing = None if valid.sum() == x.size else ~finite
     if missing is not None:  # infinity would not lie last
         np.copyto(work, np.nan, where=missing)
-    median = _median(work, valid)
+    median = row_medians(work, valid)
     np.abs(np.subtract(x, median[:, None], out=work), out=work)
     if missing is not None:
         np.copyto(work, np.nan, where=missing)
-    return median, SIGMA * _median(work, valid)
+    return median, SIGMA * row_medians(work, valid)
 
 
 def grouped_median(

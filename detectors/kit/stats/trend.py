@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from detectors.kit.stats.peers import row_medians
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -30,7 +32,6 @@ def theil_sen(
     slope = np.full(y.shape[1], np.nan)
     enough = np.isfinite(y).sum(axis=0) >= least
     if len(span) and enough.any():
-        slope[enough] = np.nanmedian(
-            (y[second][:, enough] - y[first][:, enough]) / span[:, None], axis=0
-        )
+        slopes = ((y[second][:, enough] - y[first][:, enough]) / span[:, None]).T.copy()
+        slope[enough] = row_medians(slopes, (~np.isnan(slopes)).sum(axis=1))
     return slope

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 Seen = tuple[Observation, tuple[Finding, ...]]
 
 
-def observations(stretch: Stretch) -> Iterator[Seen]:
-    """Observations with the findings that were reported then: by machine, boot and number.
+def nodes(stretch: Stretch) -> Iterator[tuple[str, Iterator[Seen]]]:
+    """The name of each machine and its observations with the findings that were reported then, by
+    boot and number. Its rows are decoded with the first of them.
 
     A frame whose rows are not there is left out, and ``unread`` says so: reason ``not_stored``,
     field the kind of device.
@@ -41,8 +42,13 @@ def observations(stretch: Stretch) -> Iterator[Seen]:
     begin = 0
     for end in range(1, len(order) + 1):
         if end == len(order) or names[order[end]] != names[order[begin]]:
-            yield from _Node(stretch, np.array(order[begin:end], np.int64)).observations()
+            reads = np.array(order[begin:end], np.int64)
+            yield names[order[begin]], _of_node(stretch, reads)
             begin = end
+
+
+def _of_node(stretch: Stretch, reads: Longs) -> Iterator[Seen]:
+    yield from _Node(stretch, reads).observations()
 
 
 class _Node:

@@ -4,7 +4,7 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +23,11 @@ from pipeline.store.files.layout import HOUR_US
 TABLES = (*KINDS, "reads", "events", "findings", "devices")
 
 
-def stretches(root: Path, hours: Iterable[int]) -> Iterator[Stretch]:
-    """Hours of the store below ``root``, unix time in microseconds of their begins, rising.
+def stretches(
+    root: Path, hours: Iterable[int], tables: Collection[str] = TABLES
+) -> Iterator[Stretch]:
+    """Hours of the store below ``root``, unix time in microseconds of their begins, rising; frames
+    and texts of some ``tables`` only.
 
     What cannot be read, or cannot be told apart, is left out and named in the log.
     """
@@ -33,7 +36,7 @@ def stretches(root: Path, hours: Iterable[int]) -> Iterator[Stretch]:
         for group in Plan(root, list(hours)).groups():
             held: dict[str, list[Piece]] = {table: [] for table in TABLES}
             for hour in group:
-                for table in TABLES:
+                for table in tables:
                     held[table] += shelf.hour(table, hour)
             names = Names()
             reads = Reads.of(held["reads"], names, (group[0], group[-1] + HOUR_US))

@@ -96,7 +96,7 @@ def test_two_nodes_files_give_one_verdict_with_the_rank_on_its_node(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The waiting ranks are told of by one node, the rank that they wait for by the other."""
-    assert verdicts(capsys, store, "--scope", "fleet") == [
+    assert verdicts(capsys, store, "--horizon", "fleet") == [
         ("onset", "hang/host_hang", "n2", "GPU-3")
     ]
 
@@ -118,16 +118,19 @@ def test_the_joint_verdict_does_not_hang_on_the_order_of_names(
     ]
 
 
-@pytest.mark.parametrize(
-    ("argv", "says"),
-    [
-        (("--detectors", "nccl,xid"), "xid judges each node by itself"),
-        (("--compare",), "nothing to --compare with"),
-    ],
-)
-def test_what_a_fleet_cannot_answer_is_refused(
-    argv: tuple[str, ...], says: str, store: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.slow
+def test_all_detectors_judge_a_fleet(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a gateway does, not those of jobs only: none fails, and the nodes are counted."""
+    assert main(["replay", "--from", str(store), "--horizon", "fleet"]) == 0
+    out, err = capsys.readouterr()
+    found = [json.loads(line) for line in out.splitlines()]
+    assert {f["detector"] for f in found if f["type"] == "finding"} == {"nccl"}
+    assert "of 2 nodes" in err
+
+
+def test_agents_findings_are_not_compared_with_those_of_a_fleet(
+    store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Detectors of one node's devices, and a comparison with what agents said."""
-    assert main(["replay", "--from", str(store), "--scope", "fleet", *argv]) == 2
-    assert says in capsys.readouterr().err
+    """They judged their own node."""
+    assert main(["replay", "--from", str(store), "--horizon", "fleet", "--compare"]) == 2
+    assert "--compare is for agents" in capsys.readouterr().err

@@ -29,7 +29,7 @@ def singles(agents: Sequence[Agent], periods_s: Mapping[str, float]) -> Said:
             all_detectors(), SelfMetrics(), FakeClock(), periods_s=periods_s, fusion=Incidents()
         )
         for one in agent:
-            _take(said, judge.judge(one))
+            take(said, judge.judge(one))
     return said
 
 
@@ -43,7 +43,7 @@ def joined(
     judge, said = NodeHorizon(make, Incidents, periods_s), Said()
     for batch in batches(agents):
         for judged in judge.judge(batch):
-            _take(said, judged)
+            take(said, judged)
     return said
 
 
@@ -71,7 +71,8 @@ def of_detectors(said: Said, names: Collection[str]) -> Said:
     }
 
 
-def _take(said: Said, judged: JudgedObservation) -> None:
+def take(said: Said, judged: JudgedObservation) -> None:
+    """Add what is said of an observation."""
     words = said.setdefault(judged.observation.host, [])
     words += [_finding(finding) for finding in judged.findings]
     words += [_incident(incident) for incident in judged.incidents]

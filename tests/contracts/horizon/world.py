@@ -12,7 +12,7 @@ from evaluation.metrics.scope import ByHost
 from evaluation.runs.run import Job, rendered
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Frame
-from pipeline.observation import Event, Observation
+from pipeline.observation import Event, Observation, Value
 from tests.contracts.noise import Noise
 
 Agent = list[Observation]  # what one agent reads, in its order
@@ -46,6 +46,7 @@ LIVES = (
 )
 SLOWER = tuple(replace(life, every=3, up_s=life.up_s + 31) for life in LIVES)
 REBOOT_NS = 300 * SECOND_NS
+XIDS = (79, 48, 94, 31, 119)  # of the GPU, its memory, the program, its firmware
 
 
 @cache
@@ -63,6 +64,23 @@ def simulated(scenario: str, lives: tuple[Life, ...], *, days: float, seed: int)
         list(_lived(seen[host], life, np.random.default_rng((seed, n)), begin_ns, length_ns))
         for n, (host, life) in enumerate(zip(hosts, lives, strict=True))
     ]
+
+
+def struck(agent: Sequence[Observation], rng: np.random.Generator) -> Iterator[Observation]:
+    """What an agent reads, with errors of GPUs in it and a link that is down for a third of it."""
+    down = range(len(agent) // 3, 2 * len(agent) // 3)
+    for number, one in enumerate(agent):
+        frames, events = list(one.frames), list(one.events)
+        for place, frame in enumerate(frames):
+            if frame.kind == "gpu" and rng.random() < 0.1:
+                gpu = frame.devices[int(rng.integers(len(frame.devices)))]
+                facts: dict[str, Value] = {"code": int(rng.choice(XIDS)), "origin": "nvml"}
+                events.append(Event(one.time_ns, one.mono_ns, gpu, "xid", facts))
+            if frame.kind == "ib_port" and number in down:
+                gauges = frame.gauges.copy()
+                gauges[frame.schema.gauge_row["state"], 0] = 1  # DOWN
+                frames[place] = replace(frame, gauges=gauges)
+        yield replace(one, frames=tuple(frames), events=tuple(events))
 
 
 @cache

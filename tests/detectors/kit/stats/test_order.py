@@ -16,6 +16,7 @@ from detectors.kit.stats import (
     block_mean,
     grouped_median,
     median_mad,
+    median_of,
     peer_deviation,
     theil_sen,
 )
@@ -81,6 +82,38 @@ def test_an_outlier_does_not_tilt_the_slope() -> None:
     slope = theil_sen(t, y)
     assert slope[0] == pytest.approx(0.5)
     assert np.isnan(slope[1])
+
+
+def test_the_median_slope_is_that_of_numpy() -> None:
+    """Of thousands of devices, some without samples, some with equal ones, to the last bit; numpy's
+    nanmedian is not used because it imports numpy.ma.
+    """
+    random = np.random.default_rng(18)
+    for samples in range(2, 26):
+        t = random.permutation(samples).astype(np.float64)
+        y = np.round(random.normal(0, 2, (samples, 200)), random.integers(0, 3))
+        y[random.random(y.shape) < random.random(200)] = nan
+        first, second = np.triu_indices(samples, 1)
+        slopes = (y[second] - y[first]) / (t[second] - t[first])[:, None]
+        seen = np.isfinite(y).sum(axis=0) >= 3
+        expected = np.full(200, nan)
+        if seen.any():
+            expected[seen] = np.nanmedian(slopes[:, seen], axis=0)
+        assert np.array_equal(theil_sen(t, y), expected, equal_nan=True)
+
+
+@pytest.mark.slow
+@given(hnp.arrays(np.float64, st.integers(1, 9), elements=VALUES))
+def test_the_median_of_values_is_that_of_numpy(values: NDArray[np.float64]) -> None:
+    """One missing value makes it missing; the values stay in their order."""
+    before = values.copy()
+    assert np.array_equal(median_of(values), np.median(values), equal_nan=True)
+    assert np.array_equal(values, before, equal_nan=True)
+
+
+def test_no_value_has_no_median() -> None:
+    """And no warning."""
+    assert np.isnan(median_of(np.array([])))
 
 
 def test_equal_times_are_no_pair() -> None:

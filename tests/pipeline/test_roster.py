@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from gateway.roster import Roster
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, frame_of
 from pipeline.observation import Observation
+from pipeline.roster import Roster
 
 NOW_NS = 1_800_000_000 * SECOND_NS
 

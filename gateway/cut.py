@@ -1,0 +1,64 @@
+"""Writes the arrival cut (pipeline/arrival_cut.py) while observations are taken or lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pipeline.arrival_cut import Arrived
+from pipeline.clock import SECOND_NS
+from pipeline.observation import Event, Observation
+
+# Who replays a part of a day finds the state of each host at most so long before it.
+REPEAT_S = 600
+
+
+@dataclass(slots=True)
+class _Open:
+    """What arrives from a host now; ``last`` and ``time_ns`` of its last observation."""
+
+    arrived: Arrived
+    last: int
+    time_ns: int
+
+
+class Cut:
+    """Knows of each host which run of observations goes on."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._events: list[Event] = []
+        self._repeated_s = 0
+
+    def taken(self, observation: Observation, time_ns: int, offset_ns: int, *, gap: bool) -> None:
+        """It will be judged at this time. ``gap``: others before it never came."""
+        expected_ns = observation.time_ns + offset_ns
+        arrived = Arrived(
+            observation.boot_id,
+            observation.seq,
+            offset_ns=offset_ns,
+            at_ns=0 if time_ns == expected_ns else time_ns,
+        )
+        known = self._open.get(observation.host)
+        if known is None or gap or replace(known.arrived, first=arrived.first) != arrived:
+            self.lost(observation.host)
+            self._open[observation.host] = _Open(arrived, observation.seq, time_ns)
+            self._events.append(arrived.begin(observation.host, time_ns))
+        else:
+            known.last, known.time_ns = observation.seq, time_ns
+
+    def lost(self, host: str) -> None:
+        """What comes next from a host is not judged, until more is taken."""
+        known = self._open.pop(host, None)
+        if known is not None:
+            ended = replace(known.arrived, last=known.last)
+            self._events.append(ended.end(host, known.time_ns))
+
+    def events(self, second: int) -> tuple[Event, ...]:
+        """Those since the last call, and all that is open now and then."""
+        events, self._events = self._events, []
+        if second // REPEAT_S != self._repeated_s:
+            self._repeated_s = second // REPEAT_S
+            for host, known in self._open.items():
+                again = replace(known.arrived, first=known.last + 1)
+                events.append(again.begin(host, second * SECOND_NS))
+        return tuple(events)
