@@ -76,33 +76,34 @@ def get(url: str, who: Access = NOBODY, *, timeout_s: float, max_bytes: int) -> 
     """
     from http.client import HTTPException  # noqa: PLC0415 - see above
 
-    parts = _parts(url)
+    parts = split(url)
     headers = (
-        {"Authorization": _basic(who.login_file)}
+        {"Authorization": login(who.login_file)}
         if who.login_file and parts.scheme == "https"
         else {}
     )
-    connection = _connection(parts, who, timeout_s)
+    opened = connection(parts, who, timeout_s)
     try:
-        connection.connect()
-        with _cut_after(timeout_s, connection.sock):
-            connection.request(
+        opened.connect()
+        with _cut_after(timeout_s, opened.sock):
+            opened.request(
                 "GET",
                 f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}",
                 headers=headers,
             )
-            answer = connection.getresponse()
+            answer = opened.getresponse()
             page = answer.read(max_bytes)
     except (OSError, HTTPException) as error:
         raise ConnectionError(f"{url}: {str(error) or type(error).__name__}") from error
     finally:
-        connection.close()
+        opened.close()
     if answer.status != OK:
         raise ConnectionError(f"{url}: HTTP {answer.status}")
     return page
 
 
-def _parts(url: str) -> SplitResult:
+def split(url: str) -> SplitResult:
+    """The parts of a URL; ValueError where it names no host."""
     from urllib.parse import urlsplit  # noqa: PLC0415
 
     try:
@@ -115,7 +116,8 @@ def _parts(url: str) -> SplitResult:
     return parts
 
 
-def _connection(parts: SplitResult, who: Access, timeout_s: float) -> HTTPConnection:
+def connection(parts: SplitResult, who: Access, timeout_s: float) -> HTTPConnection:
+    """A connection to the host of a URL, not yet opened; ValueError for what a client lacks."""
     from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415
 
     if parts.scheme == "https":
@@ -170,7 +172,8 @@ def _context(who: Access) -> ssl.SSLContext:
     return context
 
 
-def _basic(file: str) -> str:
+def login(file: str) -> str:
+    """The header Authorization for a file with ``user:password``; ValueError."""
     from base64 import b64encode  # noqa: PLC0415
 
     try:

@@ -20,7 +20,7 @@ Examples:
   tocsin gateway --config.file /etc/tocsin/gateway.yaml
   tocsin gateway --bus.servers nats://127.0.0.1:4222 --web.listen-address :9401
 
-Sections used: bus, web, detectors, log. docs/bus.md describes the bus."""
+Sections used: bus, storage, web, detectors, log. docs/bus.md describes the bus."""
 
 
 def options(parser: Parser) -> None:

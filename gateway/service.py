@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,70 +18,93 @@ from nats.aio.client import Client
 from collector.agent.environment import host_name
 from collector.agent.findings_log import FindingsLog
 from collector.agent.judge import judge_of
+from collector.agent.local_store import local_store
 from collector.agent.notify import Notifier
 from collector.bus.connection import BusError, connect, words
 from collector.bus.credentials import CredentialsError
+from collector.config.links import Links
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
 from collector.config.web.security import WebFile
 from collector.version import VERSION
 from collector.web import AgentPages, ListenError, Web
 from collector.web.status import Node
+from gateway.api import Api, Pulse
 from gateway.consumer import Consumer, Message
+from gateway.explains import Explanations
 from gateway.fleet import Fleet
 from gateway.lease import Lease
+from gateway.model import ClusterModel
+from gateway.site import site
+from gateway.timing import Timing
+from gateway.verdicts import Verdicts
+from pipeline.arrival_cut import GATEWAY
 from pipeline.catalog import fleet as series
-from pipeline.clock import SECOND_NS, SystemClock, instant
+from pipeline.clock import SECOND_NS, instant
 from pipeline.exposition import Exposition
 from pipeline.guard import Guard, Health
 from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
+from pipeline.outlet import Outlet
 from pipeline.selfmetrics import SelfMetrics
+from pipeline.store.files.lock import DirectoryTakenError, lock
 
 log = logging.getLogger("tocsin.gateway")
 
+DELIVERY_NS = SECOND_NS // 2  # what is stored by then has arrived, or is late
+MAX_WAITING = 10_000  # messages read and not yet judged: an hour's would not fit into memory
+# Messages between two reports, and between two looks whether it is to stop: while an hour is caught
+# up with, what was judged is not collected for long.
+MAX_AT_ONCE = 250
 STEP_S = 0.2  # between two looks whether a second has closed
 CATCH_UP_NS = 3600 * SECOND_NS  # what the stream of docs/bus.md keeps
-# While older seconds are judged nothing is reported: it is history, and may be over.
-PRESENT_NS = 15 * SECOND_NS
 # An hour of 2,000 hosts is judged in less; a gateway that takes longer hangs.
 STUCK_NS = 1800 * SECOND_NS
-CANNOT_START = (ConfigError, ListenError)
+CANNOT_START = (ConfigError, DirectoryTakenError, ListenError)
+STOP_STORE_S = 15.0
 
 
-def main(config: Config) -> int:
+def main(config: Config, timing: Timing | None = None) -> int:
     """Run until a signal ends it; the exit code: 0 stopped by a signal, 1 could not start."""
     try:
-        return asyncio.run(_run(config))
+        return asyncio.run(_run(config, timing))
     except CANNOT_START as error:
         log.error("cannot start: %s", error)
         return 1
 
 
-async def _run(config: Config) -> int:
-    return await Gateway(config, f"{host_name(os.environ)}-{os.getpid()}").run()
+async def _run(config: Config, timing: Timing | None) -> int:
+    with lock(Path(config.storage.path)):
+        return await Gateway(config, f"{host_name(os.environ)}-{os.getpid()}", timing).run()
 
 
 class Gateway:
     """One of the gateways of a cluster."""
 
-    def __init__(self, config: Config, name: str) -> None:
+    def __init__(self, config: Config, name: str, timing: Timing | None = None) -> None:
         if not config.bus.servers:
             raise ConfigError("bus.servers: the gateway reads the bus, and none is set")
         self._config, self._name = config, name
-        self._clock = SystemClock()
+        self._timing = timing or Timing()
+        self._clock = self._timing.clock
         self._metrics = SelfMetrics()
         self._judge = judge_of(config, self._metrics, self._clock)
         self._fleet = Fleet(self._judge, self._metrics, round(float(config.bus.period) * SECOND_NS))
+        store = local_store(config, GATEWAY, self._clock, self._metrics)
+        self._store = Outlet(store, self._metrics, self._clock)
+        self._verdicts = Verdicts(self._store, self._clock)
         self._lease = Lease(name)
         self._log = FindingsLog()
+        self._explanations = Explanations()
+        self._metrics.set(series.INFO, 1, config.bus.cluster, VERSION)
+        self._metrics.set(series.SPEAKS, 0)
         self._health, self._refusals = Health("bus"), Health("reading a batch")
         self._stop = asyncio.Event()
         self._messages: deque[Message] = deque()
         self._stored_ns = 0  # the bus's time of the last message
         self._spoke = False
         self._looked_ns = self._clock.monotonic_ns()
-        self._exposition = Exposition(self._metrics, clock=self._clock)
+        self._exposition = Exposition(self._metrics, clock=self._clock, verdicts=False)
         pages = AgentPages(
             self._exposition,
             self._metrics,
@@ -91,6 +115,21 @@ class Gateway:
             past=lambda: self._judge.past,
         )
         web = config.web
+        self._model = ClusterModel(
+            self._clock,
+            sent=self._sent,
+            findings=self._judge.standing,
+            incidents=self._judge.open,
+            past=lambda: self._judge.past,
+            current=self._judge.current,
+        )
+        self._api = Api(
+            self._model,
+            Guard(self._metrics, self._clock),
+            name=config.bus.cluster,
+            links=Links(web.runbook_url, web.dashboard_url),
+            pulse=self._pulse,
+        )
         self._web = Web(
             pages,
             Guard(self._metrics, self._clock),
@@ -100,13 +139,29 @@ class Gateway:
             health_listen=web.health_listen_address,
             file=WebFile(Path(web.config_file)) if web.config_file else None,
             metrics=self._metrics,
+            site=site(self._api, web),
+            bodies=self._api.bodies,
+        )
+
+    def _sent(self) -> dict[str, int]:
+        """When each host sent last. The judge's thread may add hosts meanwhile."""
+        return {host.name: host.arrived_ns for host in list(self._fleet.arrivals.hosts.values())}
+
+    def _pulse(self) -> Pulse:
+        late = self._metrics.value(series.HOSTS, "late") or 0
+        return Pulse(
+            self._metrics.value(series.TICK) or 0.0,
+            len(self._sent()),
+            int(late),
+            speaks=self._spoke,
+            present=self._present,
         )
 
     @property
     def _present(self) -> bool:
         """Whether what is judged is of now."""
         judged_s = self._metrics.value(series.TICK) or 0.0
-        return judged_s * SECOND_NS > self._clock.time_ns() - PRESENT_NS
+        return judged_s * SECOND_NS > self._clock.time_ns() - self._timing.present_ns
 
     async def run(self) -> int:
         """Serve and judge until a signal."""
@@ -117,6 +172,7 @@ class Gateway:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             loop.add_signal_handler(number, self._stop.set)
+        self._store.start()
         notifier.ready(f"Serving {', '.join(addresses)}")
         working = asyncio.create_task(self._work())
         stopping = asyncio.create_task(self._stop.wait())
@@ -129,7 +185,11 @@ class Gateway:
             await working
         notifier.stopping()
         await self._web.stop()
-        return 0
+        await self._api.close()
+        left = await asyncio.to_thread(self._store.close, STOP_STORE_S)
+        if left:
+            log.error("%d seconds with findings were still queued for the disk", left)
+        return int(bool(left))
 
     async def _work(self) -> None:
         client = await self._connected()
@@ -141,7 +201,7 @@ class Gateway:
         ]
         try:
             while True:
-                await asyncio.sleep(STEP_S)
+                await asyncio.sleep(0 if self._messages else STEP_S)
                 for task in tasks:
                     if task.done():
                         task.result()
@@ -156,7 +216,8 @@ class Gateway:
         while True:
             self._looked_ns = self._clock.monotonic_ns()
             try:
-                return await connect(self._config.bus, self._name, self._notice)
+                # Its own subjects of replies, whatever machine it runs on: docs/bus.md, "Server".
+                return await connect(self._config.bus, GATEWAY, self._notice)
             except (BusError, CredentialsError, OSError, errors.Error) as error:
                 await self._notice(error)
                 await asyncio.sleep(5)
@@ -167,6 +228,8 @@ class Gateway:
 
     async def _read(self, consumer: Consumer) -> None:
         async for message in consumer.messages():
+            while len(self._messages) >= MAX_WAITING:  # noqa: ASYNC110 - a thread takes them
+                await asyncio.sleep(STEP_S)
             self._messages.append(message)
 
     async def _look(self, consumer: Consumer) -> None:
@@ -184,36 +247,66 @@ class Gateway:
             self._log.write(self._taken_over(), (), self._judge.open())
         for observation, findings, incidents in judged:
             self._exposition.write(replace(observation, frames=()), findings, incidents)
-            if speaks:
+            self._explanations.note(findings)
+            if speaks and self._lease.held:  # now, and not only when this began
                 self._log.write(observation, findings, incidents)
+        speaks = speaks and self._lease.held
+        if judged or speaks != self._spoke:
+            self._report(speaks=speaks)
         self._spoke = speaks
+
+    def _report(self, *, speaks: bool) -> None:
+        """As series: whether this gateway speaks, what is open, and which agents' incidents it
+        explains.
+        """
         self._metrics.set(series.SPEAKS, float(speaks))
         self._metrics.replace(series.INCIDENT, self._open() if speaks else {})
+        explained = self._explanations.of(
+            self._config.bus.cluster, self._judge.open(), self._fleet.arrivals.hosts.values()
+        )
+        self._metrics.replace(series.EXPLAINS, explained if speaks else {})
+        self._metrics.set(series.EXPLAINS_OVERFLOW, self._explanations.overflow)
 
     def _taken_over(self) -> Observation:
         return Observation("gateway", self._name, "", 0, *instant(self._clock), 0)
 
     def _judged(self) -> list[JudgedObservation]:
         """In a thread: what came since the last look, and what it closes."""
-        while self._messages:
+        judged: list[JudgedObservation] = []
+        for _ in range(MAX_AT_ONCE):
+            if not self._messages or self._stop.is_set():
+                break
             message = self._messages.popleft()
+            stored_ns = self._timing.stored_ns(message)
+            judged += self._closed(stored_ns)
             if message.missed:
                 self._metrics.add(series.MISSED, amount=message.missed)
                 log.warning("%d messages were dropped before they were read", message.missed)
-            refused = self._fleet.take(message.host, message.payload, message.stored_ns)
+            refused = self._fleet.take(message.host, message.payload, stored_ns)
             if refused:
                 self._refusals.failed(refused, self._clock.monotonic_ns())
-            self._stored_ns = message.stored_ns
+            self._stored_ns = stored_ns
+        if self._messages:
+            return judged
         # While the past is read, its own time closes the seconds.
         now_ns = self._clock.time_ns()
-        if self._stored_ns < now_ns - PRESENT_NS:
+        if self._timing.by_messages or self._stored_ns < now_ns - self._timing.present_ns:
             now_ns = self._stored_ns
-        return [*self._fleet.judged(now_ns)]
+        return [*judged, *self._closed(now_ns - DELIVERY_NS)]
+
+    def _closed(self, now_ns: int) -> Iterator[JudgedObservation]:
+        """What is found in the seconds that close by then; stored before it is shown."""
+        for second in self._fleet.judged(now_ns):
+            self._verdicts.write(second)
+            for each in second.judged:
+                self._model.take(each.observation)
+            yield from second.judged
 
     def _open(self) -> dict[tuple[str, ...], float]:
         """Open incidents by the labels of their series."""
+        cluster = self._config.bus.cluster
         return {
-            (i.root.host, i.root.kind, i.root.id, i.fault, i.severity, i.action): 1.0
+            (cluster, *(i.root.host, i.root.kind, i.root.id), i.fault, i.severity, i.action): 1.0
             for i in self._judge.open()
             if i.severity != "record"
         }

@@ -56,6 +56,7 @@ class Publisher:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         metrics.set(agent.BUS_CONNECTED, 0)
+        metrics.set(agent.BUS_INFO, 1, settings.cluster, host)
         for metric in (agent.BUS_BATCHES, agent.BUS_BYTES):
             metrics.add(metric, amount=0)
 

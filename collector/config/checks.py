@@ -63,6 +63,8 @@ def _web(config: Config) -> Iterator[tuple[Path, str]]:
     for name in ("runbook_url", "dashboard_url"):
         if fault := template_fault(getattr(config.web, name)):
             yield ("web", name), fault
+    if fault := template_fault(config.web.agent_url, ("host",)):
+        yield ("web", "agent_url"), fault
     path = config.web.telemetry_path
     if (
         not path.startswith("/")

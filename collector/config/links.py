@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -31,7 +31,7 @@ class Links:
         return {name: template.format_map(filled) for name, template in named if template}
 
 
-def template_fault(template: str) -> str:
+def template_fault(template: str, places: Sequence[str] = PLACES) -> str:
     """Why a template cannot be used; empty where it can.
 
     >>> template_fault("https://grafana.example.org/d/gpu?var-gpu={gpu}"), template_fault("")
@@ -40,6 +40,8 @@ def template_fault(template: str) -> str:
     'begins with neither http:// nor https://'
     >>> template_fault("https://x/{name}")[:43]
     '{name} is none of {host}, {gpu}, {uuid}, {d'
+    >>> template_fault("http://{gpu}:9400/", ("host",))
+    '{gpu} is none of {host}'
     """
     if not template:
         return ""
@@ -50,6 +52,6 @@ def template_fault(template: str) -> str:
     except ValueError as error:
         return f"{error}; write {{{{ and }}}} for braces"
     for name, form, conversion in fields:
-        if name not in PLACES or form or conversion:
-            return f"{{{name}}} is none of {', '.join(f'{{{place}}}' for place in PLACES)}"
+        if name not in places or form or conversion:
+            return f"{{{name}}} is none of {', '.join(f'{{{place}}}' for place in places)}"
     return ""

@@ -83,6 +83,13 @@ class Web(Section, frozen=True):
             "`https://grafana.example.org/d/tocsin-gpu?var-instance={host}:9400&var-gpu={gpu}`."
         ),
     ] = ""
+    agent_url: Annotated[
+        str,
+        _help(
+            "Address of an agent's status page for the links of the gateway's page, such as "
+            "`http://{host}:9400/`; no links while empty. Replaced: `{host}`."
+        ),
+    ] = ""
     # As dcgm-exporter's --health-require-gpus (4.9, PR 744), off by default there too.
     health_require_gpus: Annotated[
         bool,

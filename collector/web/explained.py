@@ -40,10 +40,10 @@ def _more(members: Sequence[Mapping[str, Any]], scene: Scene) -> dict[str, Any]:
         for device in entry.frame.devices
     ]
     names = {printable(one.id): name_of(one, scene.snapshot) for one in devices}
-    return {"names": names, "rules": _rules(members)}
+    return {"names": names, "rules": rules(members)}
 
 
-def _rules(members: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rules(members: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """How each of their detectors judges."""
     names = dict.fromkeys(member["detector"] for member in members)
     return [

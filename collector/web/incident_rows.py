@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from collector.config.links import Links
 from collector.integrations.verdict import called
@@ -17,7 +17,7 @@ from detectors.incidents.summary import cause_of
 from pipeline.documents import finding_document, printable
 from pipeline.exposition import Snapshot
 from pipeline.finding import SEVERITIES, Finding, Incident
-from pipeline.frame import Device
+from pipeline.frame import Attributes, Device
 from pipeline.past_incidents import PastIncident, PastIncidents
 
 Row = dict[str, Any]
@@ -43,6 +43,14 @@ class Scene:
     jobs: Sequence[str] = ()
     unread: frozenset[str] = frozenset()
     links: Links = field(default_factory=Links)
+
+
+class HasFacts(Protocol):
+    """Knows the attributes of devices."""
+
+    def facts(self, device: Device) -> Attributes:
+        """Of one."""
+        ...
 
 
 def open_rows(incidents: Iterable[Incident], scene: Scene) -> list[Row]:
@@ -143,7 +151,7 @@ def _identity(incident: Incident, scene: Scene) -> Row:
     }
 
 
-def name_of(device: Device, snapshot: Snapshot) -> str:
+def name_of(device: Device, snapshot: HasFacts) -> str:
     """Display name of a device: ``GPU 3``, ``port mlx5_5/1``, ``NVLink 4 of GPU 3``."""
     facts = snapshot.facts(device)
     if device.kind == "nvlink":

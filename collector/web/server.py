@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 import orjson
-from aiohttp import web
 
 from collector.config.web.security import Security, WebFile, refuse_less
 from collector.web import addresses
 from collector.web.addresses import Bound
+from collector.web.aiohttp_server import web
 from collector.web.coalesce import ScrapeCoalescer, TooManyScrapes, compress
 from collector.web.listener import Handler, Listener
 from collector.web.page import ASSETS, incident_page, missing_page, page
@@ -27,6 +27,7 @@ from pipeline.exposition import accepts_gzip, negotiate
 from pipeline.guard import Guard, Health
 from pipeline.selfmetrics import SelfMetrics
 
+Site = Callable[[web.Application], None]
 NONE_HELD: tuple[Bound, Bound] = ({}, {})
 IDENTITY = "{id:[0-9a-f]{4,16}}"  # of an incident, or the begin of it
 NOTHING = b"null"
@@ -58,6 +59,9 @@ class Web:
 
     ``start`` raises ListenError; after it nothing here ends the process.
 
+    A ``site`` adds routes in place of the agent's page and API; POST to the paths of ``bodies`` may
+    have a body, which their handlers bound.
+
     One that ``follows`` another, which goes on serving until it is stopped, shares the addresses
     that both have, and asks no less of clients: ConfigError where it would.
     """
@@ -75,6 +79,8 @@ class Web:
         file: WebFile | None = None,
         metrics: SelfMetrics | None = None,
         follows: Web | None = None,
+        site: Site | None = None,
+        bodies: Collection[str] = (),
     ) -> None:
         self._pages = pages
         self._guard = guard
@@ -82,8 +88,9 @@ class Web:
         self._health: dict[str, Health] = {}
         self._addresses, self._health_addresses = tuple(listen), tuple(health_listen)
         self._require_gpus = health_require_gpus
+        self._site = site
         self._file = file
-        self._policy = Policy(lambda: self.security, self._refused)
+        self._policy = Policy(lambda: self.security, self._refused, bodies)
         self.metrics_path = metrics_path
         self._gather = ScrapeCoalescer(
             lambda form: self._made("metrics", lambda: pages.metrics(form)), max_scrapes
@@ -152,6 +159,14 @@ class Web:
         app = web.Application(middlewares=[self._policy.police, _failed], client_max_size=4096)
         app.router.add_get(self.metrics_path, self._exposition_page)
         self._add_health(app)
+        if self._site is not None:
+            self._site(app)
+        else:
+            self._add_agent(app)
+        app.on_response_prepare.append(self._secure)
+        return app
+
+    def _add_agent(self, app: web.Application) -> None:
         app.router.add_get("/api/v1/status", self._status)
         app.router.add_get("/api/v1/incidents", self._incidents)
         app.router.add_get(f"/api/v1/incidents/{IDENTITY}", self._incident)
@@ -161,8 +176,6 @@ class Web:
             app.router.add_get(f"/incidents/{IDENTITY}", self._explained)
             for path in ASSETS:
                 app.router.add_get(path, self._asset)
-        app.on_response_prepare.append(self._secure)
-        return app
 
     def _health_application(self) -> web.Application:
         app = web.Application(client_max_size=4096)

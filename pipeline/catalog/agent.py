@@ -78,6 +78,13 @@ BUS_CONNECTED = Metric(
     "gauge",
     "1 while the bus takes what this agent sends; the log says why not.",
 )
+BUS_INFO = Metric(
+    "tocsin_bus_info",
+    "gauge",
+    "1: the cluster and host as which this agent sends. By them rules find the agent that the "
+    "gateway means.",
+    ("bus_cluster", "bus_host"),
+)
 BUS_BATCHES = Metric(
     "tocsin_bus_batches_total", "counter", "Batches that the bus has acknowledged."
 )
@@ -514,7 +521,7 @@ TENANT_CUT = Metric(
     "gauge",
     (
         "What is not read of a job whose tenant (user or pod) exceeds a limit: jobs, processes, "
-        "bytes, dumps, ranks, time (CPU s) or child (deaths of the reader)."
+        "bytes, dumps, logs, ranks, time (CPU s), child (its deaths)."
     ),
     ("job", "tenant", "limit"),
 )

@@ -34,6 +34,24 @@ EVENTS = (
         (("seconds", "size of the step, positive is forward"),),
     ),
     EventKind(
+        "arrivals_begin",
+        "From here on a gateway judged what it got from a host; stored by the gateway.",
+        (
+            ("boot_id", "boot of the host in which it was read"),
+            ("observation", "number of the observation of that boot"),
+            ("offset_ns", "added to the host's times, as its clock is wrong; absent means 0"),
+            ("at_ns", "unix time at which it was judged, where that is not its own"),
+        ),
+    ),
+    EventKind(
+        "arrivals_end",
+        "What a gateway judged of a host ends; the next begin says where it goes on.",
+        (
+            ("boot_id", "boot of the host in which it was read"),
+            ("observation", "number of the observation of that boot"),
+        ),
+    ),
+    EventKind(
         "gpu_process_started",
         "A process began to use a GPU.",
         (

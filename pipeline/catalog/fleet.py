@@ -7,7 +7,8 @@ from pipeline.catalog.fields import Metric
 HOSTS = Metric(
     "tocsin_fleet_hosts",
     "gauge",
-    "Hosts by state: known, late (in the last second judged) or doubled (two agents, one name).",
+    "Hosts by state: known, late (in the last second judged), silent (for a minute) or doubled "
+    "(two agents, one name).",
     ("state",),
 )
 TICK = Metric(
@@ -17,6 +18,12 @@ TICK = Metric(
 )
 SPEAKS = Metric(
     "tocsin_fleet_leader", "gauge", "1 while this gateway holds the lease; the other judges, too."
+)
+INFO = Metric(
+    "tocsin_fleet_info",
+    "gauge",
+    "1: the cluster (`bus.cluster`) that this gateway judges, and its version.",
+    ("bus_cluster", "version"),
 )
 CONNECTED = Metric(
     "tocsin_fleet_bus_connected", "gauge", "1 while batches are read; the log says why not."
@@ -40,8 +47,21 @@ INCIDENT = Metric(
     "tocsin_fleet_incident_active",
     "gauge",
     "1 for each open incident of the cluster, of the gateway that holds the lease.",
-    ("host", "root_kind", "root_device", "class", "severity", "action"),
+    ("bus_cluster", "host", "root_kind", "root_device", "class", "severity", "action"),
+)
+EXPLAINS = Metric(
+    "tocsin_fleet_explains",
+    "gauge",
+    "1 for each open incident of an agent that an incident of the cluster explains, of the gateway "
+    "that holds the lease: that agent does not alert.",
+    ("bus_cluster", "bus_host", "root_kind", "root_device", "class", "severity", "incident"),
+)
+EXPLAINS_OVERFLOW = Metric(
+    "tocsin_fleet_explains_overflow",
+    "gauge",
+    "Explained incidents beyond the 20,000 shown: their agents alert.",
 )
 METRICS = (
-    HOSTS, TICK, SPEAKS, CONNECTED, BATCHES, BATCH_BYTES, REFUSED, MISSED, TOO_LATE, INCIDENT,
+    HOSTS, TICK, SPEAKS, INFO, CONNECTED, BATCHES, BATCH_BYTES, REFUSED, MISSED, TOO_LATE,
+    INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW,
 )  # fmt: skip

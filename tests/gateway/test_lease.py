@@ -53,14 +53,14 @@ async def until(condition: Callable[[], bool]) -> float:
 def two(server: Nats, story: Callable[[Contender, Contender], Awaitable[None]]) -> None:
     """Run a story of two contenders, of which the first holds the lease."""
 
-    async def told() -> None:
+    async def steps() -> None:
         async with AsyncExitStack() as stack:
             first = await stack.enter_async_context(Contender(server, "a"))
             await until(lambda: first.lease.held)
             second = await stack.enter_async_context(Contender(server, "b"))
             await story(first, second)
 
-    asyncio.run(told())
+    asyncio.run(steps())
 
 
 def test_one_holds_it_for_longer_than_an_entry_lives(server: Nats) -> None:

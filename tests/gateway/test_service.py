@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from collector.replaying.stored import Span, stored
+from pipeline.arrival_cut import ArrivalCut
 from tests.agents import AgentProcess
 from tests.nats import Nats
 from tests.wait import until
@@ -63,7 +65,7 @@ def open_on(gateway: AgentProcess) -> set[str]:
 
 
 def test_a_fault_of_one_agent_is_an_incident_of_the_cluster(cluster: Cluster) -> None:
-    """By its host; the log has it, and the other host has none."""
+    """By its host; the log has it, the other host has none, and its own store has all of it."""
     gateway = cluster.gateway("g1")
     agents = [cluster.agent("n1"), cluster.agent("n2", "--simulate.inject", "gpu_lost@gpu3+20s")]
     servers = [gateway, *agents]
@@ -75,7 +77,13 @@ def test_a_fault_of_one_agent_is_an_incident_of_the_cluster(cluster: Cluster) ->
     assert status == 200
     assert "n2" in text
     assert gateway.values("tocsin_fleet_batches_refused_total") == {"": 0.0}
+    assert gateway.values("tocsin_incident_active") == {}, "the agent's series, and its alert"
     assert gateway.stop() == 0
+    kept = [*stored(gateway.storage, Span())]
+    assert {each.observation.host for each in kept} == {"gateway"}
+    assert "n2" in {finding.device.host for each in kept for finding in each.findings}
+    cut = ArrivalCut(event for each in kept for event in each.observation.events)
+    assert cut.hosts == {"n1", "n2"}
 
 
 def test_of_two_gateways_one_speaks_and_the_other_takes_over(cluster: Cluster) -> None:

@@ -18,7 +18,7 @@ from collector.web.page.words import moment, upper
 from collector.web.verdict import blind, degraded_parts, listed, name, unexplained
 
 # What a level means, for those who see neither colour nor shape.
-_LEVEL_NAMES = {
+LEVEL_NAMES = {
     "bad": "Failed",
     "warn": "Degraded",
     "blind": "Unknown",
@@ -32,7 +32,7 @@ _WITHOUT_SCRIPT_S = 10
 def page(document: Mapping[str, Any], recently: Recently, metrics_path: str) -> str:
     """The page: ``recently`` gives the last minutes of a device by its kind and id."""
     level = document["verdict"]["level"]
-    head = f"{_LEVEL_NAMES[level]}: {document['host']} - Tocsin"
+    head = f"{LEVEL_NAMES[level]}: {document['host']} - Tocsin"
     skip = el("a", "Skip to the verdict", href="#verdict", class_="skip")
     banner = join(
         skip, el("h1", bell(), el("span", "Tocsin on ", class_="brand"), document["host"])
@@ -116,7 +116,7 @@ def _verdict(document: Mapping[str, Any]) -> Html:
         else None
     )
     # The sentence about a healthy node begins with the word itself.
-    unseen = f"{_LEVEL_NAMES[verdict['level']]}: " if verdict["level"] != "ok" else ""
+    unseen = f"{LEVEL_NAMES[verdict['level']]}: " if verdict["level"] != "ok" else ""
     sentence = el(
         "p",
         icon(verdict["level"]),

@@ -33,6 +33,11 @@ _COLOURS: Mapping[Level, str] = {
 }
 
 
+def path(level: Level) -> str:
+    """The shape of a level, as an SVG path in a square of 16."""
+    return _SHAPES[level]
+
+
 def icon(level: Level) -> Html:
     """The shape of a level; the words beside it say the same."""
     return el(

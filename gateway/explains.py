@@ -1,0 +1,92 @@
+"""Which incidents of agents the gateway's own incidents explain: those agents need not alert.
+
+An agent sends its open incidents with every batch. One of them is explained where an open incident
+of the gateway covers its device and is at least as severe. Where both name the same device with the
+same severity, nothing is explained: the agent alerts, and goes on when the gateway ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gateway.arrivals import Host
+from pipeline.finding import SEVERITIES, Finding, Incident
+from pipeline.frame import Device
+
+# Series of one gateway. A switch that takes down 1,000 nodes explains an incident of each of their
+# eight ports; beyond the limit agents alert for themselves.
+MAX_EXPLAINED = 20_000
+
+Name = tuple[str, str]  # kind and id: the identity of a device, on whichever host it is
+
+
+def _name(device: Device) -> Name:
+    return device.kind, device.id
+
+
+def _rank(incident: Incident) -> tuple[int, int, str]:
+    """The most severe first, then the oldest."""
+    return -SEVERITIES.index(incident.severity), incident.opened_ns, incident.id
+
+
+class Explanations:
+    """Remembers the devices of findings for as long as an open incident holds these."""
+
+    def __init__(self) -> None:
+        self._devices: dict[str, Name] = {}
+        self.overflow = 0  # explained incidents beyond the limit, of the last look
+
+    def note(self, findings: Iterable[Finding]) -> None:
+        """Findings of the gateway's judge, in any phase."""
+        for finding in findings:
+            self._devices[finding.id] = _name(finding.device)
+
+    def of(
+        self, cluster: str, incidents: Sequence[Incident], hosts: Iterable[Host]
+    ) -> dict[tuple[str, ...], float]:
+        """1.0 for each incident of an agent that is explained, by the labels of
+        ``tocsin_fleet_explains``: one series each, however many incidents cover its device.
+        """
+        ranked = sorted((i for i in incidents if i.severity != "record"), key=_rank)
+        roots: dict[Name, Incident] = {}
+        covers: dict[Name | str, Incident] = {}
+        kept = {}
+        for incident in ranked:
+            roots.setdefault(_name(incident.root), incident)
+            for finding in incident.findings:
+                covers.setdefault(finding, incident)
+                if (device := self._devices.get(finding)) is not None:
+                    covers.setdefault(device, incident)
+                    kept[finding] = device
+        self._devices = kept
+        found: dict[tuple[str, ...], float] = {}
+        self.overflow = 0
+        for host in hosts:
+            for theirs in host.open:
+                by = _explains(theirs, roots, covers)
+                if by is None:
+                    continue
+                if len(found) == MAX_EXPLAINED:
+                    self.overflow += 1
+                    continue
+                root = theirs.root
+                labels = (root.kind, root.id, theirs.fault, theirs.severity, by.id)
+                found[cluster, host.name, *labels] = 1.0
+        return found
+
+
+def _explains(
+    theirs: Incident, roots: Mapping[Name, Incident], covers: Mapping[Name | str, Incident]
+) -> Incident | None:
+    """The gateway's incident that explains an agent's, if any."""
+    if theirs.severity == "record":
+        return None
+    level = SEVERITIES.index(theirs.severity)
+    by = roots.get(_name(theirs.root))
+    if by is not None and SEVERITIES.index(by.severity) >= level:
+        return by if SEVERITIES.index(by.severity) > level else None
+    by = covers.get(_name(theirs.root))
+    if by is None:
+        ours = [covers.get(finding) for finding in theirs.findings]
+        by = ours[0] if ours and all(each is ours[0] for each in ours) else None
+    return by if by is not None and SEVERITIES.index(by.severity) >= level else None

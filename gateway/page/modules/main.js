@@ -1,0 +1,164 @@
+// The cluster's page: reads everything, shows it, and keeps it so.
+
+import { get } from "./api.js";
+import { Cluster } from "./cluster.js";
+import { Detail, path } from "./detail.js";
+import { byId, icon, say, word } from "./dom.js";
+import { closedIncidents, openIncidents } from "./incidents.js";
+import { showJobs, sortedJobs } from "./jobs.js";
+import { Legend } from "./legend.js";
+import { Live } from "./live.js";
+import { ClusterMap } from "./map.js";
+import { search } from "./search.js";
+import { verdict } from "./told.js";
+import { clock, moment, span } from "./words.js";
+
+const MAX_OPEN = 500, MAX_CLOSED = 30, MAX_JOBS = 1000;
+
+const root = document.documentElement;
+const agentUrl = root.dataset.agentUrl;
+const page = {
+  cluster: new Cluster(),
+  incidents: new Map(), // open ones, by id
+  openTotal: 0,
+  past: [],
+  pastTotal: 0,
+  jobs: new Map(),
+  jobsTotal: 0,
+  speaks: true,
+  time: "",
+  agent: agentUrl ? (host) => agentUrl.replaceAll("{host}", encodeURIComponent(host)) : null,
+};
+
+const open = (kind, name) => { location.hash = path(kind, name); };
+const map = new ClusterMap(page.cluster, open);
+const legend = new Legend((level) => map.show(level));
+const detail = new Detail(page, (rows) => map.point(rows));
+
+async function load() {
+  const { cluster } = page;
+  const [topology, opened, past, jobs] = await Promise.all([
+    get("topology", { layout: cluster.layout }),
+    get("incidents", { state: "open", limit: MAX_OPEN }),
+    get("incidents", { state: "closed", limit: MAX_CLOSED }),
+    get("jobs", { limit: MAX_JOBS }),
+  ]);
+  const before = cluster.node.length && topology.static === null ? [cluster.node, cluster.gpu, cluster.port] : null;
+  const fresh = cluster.adopt(topology);
+  page.time = topology.time;
+  page.incidents = new Map(opened.incidents.map((one) => [one.id, one]));
+  page.openTotal = opened.total;
+  page.past = past.incidents;
+  page.pastTotal = past.total;
+  page.jobs = new Map(jobs.jobs.map((job) => [job.id, job]));
+  page.jobsTotal = jobs.total;
+  legend.show(cluster);
+  if (fresh || !before) map.lay();
+  else map.change(differing(before));
+  showAll();
+  if (detail.looked) detail.ask();
+  else detail.look();
+  return { layout: topology.layout, time: topology.time };
+}
+
+// Rows of nodes of which anything differs between two answers about one layout.
+function differing([node, gpu, port]) {
+  const { cluster } = page, rows = [];
+  const same = (old, now, first, row) => {
+    for (let at = first[row]; at < first[row + 1]; at += 1) if (old[at] !== now[at]) return false;
+    return true;
+  };
+  for (let row = 0; row < cluster.nodes.length; row += 1) {
+    if (node[row] !== cluster.node[row] || !same(gpu, cluster.gpu, cluster.gpuFirst, row) || !same(port, cluster.port, cluster.portFirst, row)) rows.push(row);
+  }
+  return rows;
+}
+
+const TAKE = {
+  levels(event) {
+    map.change(page.cluster.change(event));
+    legend.show(page.cluster);
+  },
+  incidents({ changed, gone }) {
+    for (const row of changed) {
+      const known = page.incidents.delete(row.id);
+      if (row.state === "open") {
+        page.incidents.set(row.id, row);
+        page.openTotal += known ? 0 : 1;
+      } else {
+        page.openTotal -= known ? 1 : 0;
+        page.pastTotal += page.past.some((one) => one.id === row.id) ? 0 : 1;
+        page.past = [row, ...page.past.filter((one) => one.id !== row.id)].slice(0, MAX_CLOSED);
+      }
+    }
+    for (const id of gone) {
+      page.openTotal -= page.incidents.delete(id) ? 1 : 0;
+      page.past = page.past.filter((one) => one.id !== id);
+    }
+    detail.ask();
+  },
+  jobs({ changed, gone }) {
+    for (const row of changed) {
+      page.jobsTotal += page.jobs.has(row.id) ? 0 : 1;
+      page.jobs.set(row.id, row);
+    }
+    for (const id of gone) page.jobsTotal -= page.jobs.delete(id) ? 1 : 0;
+  },
+  tick({ speaks }) {
+    page.speaks = speaks;
+    detail.ask();
+  },
+};
+
+function take(kind, event) {
+  TAKE[kind](event);
+  page.time = event.time;
+  showAll(kind);
+}
+
+function showAll(what = "") {
+  const { cluster } = page;
+  say(byId("cluster"), cluster.name);
+  if (what !== "jobs" && what !== "tick") {
+    openIncidents([...page.incidents.values()], page.openTotal, byId("incidents-order").value);
+    closedIncidents(page.past, page.pastTotal);
+    showVerdict();
+  }
+  if (what !== "incidents" && what !== "tick") showJobs(sortedJobs(page.jobs.values(), cluster.levels), page.jobsTotal);
+  byId("standby").hidden = page.speaks;
+  if (what !== "tick") detail.render();
+  age();
+}
+
+function showVerdict() {
+  const { level, text } = verdict(page.cluster, [...page.incidents.values()], page.openTotal), sentence = byId("verdict-text");
+  if (sentence.textContent !== text || root.dataset.level !== level) {
+    byId("verdict-icon").replaceChildren(icon(level));
+    say(byId("verdict-level"), text.startsWith(word(level)) ? "" : `${word(level)}: `);
+    say(sentence, text);
+  }
+  root.dataset.level = byId("verdict").dataset.level = level;
+  document.title = `${word(level)}: ${page.cluster.name} - Tocsin`;
+  document.querySelector("link[rel=icon]").href = byId(`shape-${level}`).dataset.tab;
+}
+
+// Texts that grow older with the page.
+function age() {
+  for (const time of document.querySelectorAll("time[data-since]")) say(time, span((Date.parse(page.time) - Date.parse(time.dataset.since)) / 1000));
+}
+
+function manner(how, why) {
+  const known = page.time !== "", at = byId("live-time");
+  document.body.classList.toggle("silent", how === "silent");
+  say(byId("manner"), { live: "Live, read ", asking: "Asked every 5 s, read ", silent: known ? "Last read " : "" }[how]);
+  say(at, known ? clock(page.time) : "");
+  if (known) at.dateTime = page.time;
+  say(byId("silence"), how === "silent" ? `${why}${known ? ` This page shows the state of ${moment(page.time)}.` : ""}` : "");
+}
+
+byId("incidents-order").addEventListener("change", () => showAll("incidents"));
+for (const [id, by] of [["zoom-out", -1], ["zoom-fit", 0], ["zoom-in", 1]]) byId(id).addEventListener("click", () => map.zoom(by));
+search(page);
+new Live({ load, take, manner }).start();
+
+export { map, page };

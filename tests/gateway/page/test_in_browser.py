@@ -1,0 +1,283 @@
+"""The cluster's page in a real browser: what it shows, and how it stays true."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from collector.config.links import Links
+from collector.web.incident_rows import time
+from gateway.api import incidents
+from gateway.api.operation import View
+from gateway.api.topology import static_of
+from tests.browser import Browser, Page
+from tests.collector.web.served import loaded, pass_time, press, text
+from tests.gateway.cluster import SimulatedCluster
+from tests.gateway.page.conftest import SHOWN
+from tests.gateway.page.served import Served
+from tests.wait import until
+
+pytestmark = pytest.mark.integration
+
+CARDS = "[...document.querySelectorAll('#incidents-list .opener')].map((one) => one.textContent)"
+HOSTILE = "</p><img src=x onerror='window.owned = 1'><script>window.owned = 1</script>\u202e"
+# The colour at the middle of a GPU of the map, by the row of its node.
+PIXEL = """
+(async () => {
+  const { map } = await import("/cluster/main.js");
+  const { corner } = await import("/cluster/layout.js");
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const { form, list, blockOf, painter } = map, block = blockOf[%(row)d], { x, y } = corner(form, block);
+  const at = [x + form.pad + form.names + form.mark + %(gpu)d * (form.cell + form.gap) + 2, y + form.label + form.pad + (%(row)d - list[block].first) * form.line + form.cell / 2];
+  return [...painter.pen.getImageData(...at.map((one) => Math.round(one * painter.ratio)), 1, 1).data].slice(0, 3);
+})()
+"""  # noqa: E501 - text as it is used
+
+
+def pixel(page: Page, row: int, gpu: int) -> list[int]:
+    """Red, green and blue."""
+    found: list[int] = page.evaluate(PIXEL % {"row": row, "gpu": gpu})
+    return found
+
+
+def rows(cluster: SimulatedCluster) -> list[dict[str, Any]]:
+    """All incidents as the stream sends them."""
+    view = View("c1", cluster.model.snapshot(), Links())
+    return [dict(row) for row in incidents.rows(view.cluster, view.links)]
+
+
+def stamp(cluster: SimulatedCluster) -> dict[str, str]:
+    """Time and layout, as each event has them."""
+    now = cluster.model.snapshot()
+    return {"time": time(now.time_ns), "layout": static_of(now.layout).version}
+
+
+def test_it_loads_without_a_word_in_the_console(page: Page) -> None:
+    """Style, modules and the stream arrive under the policy of the server; nothing is refused."""
+    assert text(page, "h1") == "Tocsin on c1"
+    assert text(page, "#verdict-text").startswith("2 pages and 2 tickets open.")
+    assert text(page, "#manner") == "Live, read "
+    assert page.complaints == []
+
+
+def test_open_incidents_are_shown_in_the_order_of_the_api(page: Page, served: Served) -> None:
+    """The most urgent first; or by what they affect, if the reader wants that."""
+    opened = [row for row in rows(served.cluster) if row["state"] == "open"]
+    assert page.evaluate(CARDS) == [row["title"] for row in opened]
+    page.evaluate("document.getElementById('incidents-order').value = 'gpus'")
+    page.evaluate("document.getElementById('incidents-order').dispatchEvent(new Event('change'))")
+    by_gpus = sorted(opened, key=lambda row: -row["gpus_affected"])
+    assert page.evaluate(CARDS) == [row["title"] for row in by_gpus]
+
+
+def test_the_map_has_the_colour_of_each_level_at_the_place_of_each_gpu(page: Page) -> None:
+    """A lost GPU is red, its neighbours are green, a silent node is neither."""
+    lost, beside, silent = pixel(page, 3, 3), pixel(page, 3, 2), pixel(page, 14, 0)
+    assert lost[0] > 1.5 * max(lost[1:])
+    assert beside[1] > max(beside[0], beside[2])
+    assert silent[2] > silent[1]
+
+
+def test_every_node_is_found_where_it_is_drawn(page: Page) -> None:
+    """At every size of GPU, for racks of one, many and too many nodes."""
+    wrong = page.evaluate("""
+    (async () => {
+      const { blocks, corner, geometry, under } = await import("/cluster/layout.js");
+      const sizes = [1, 8, 18, 72, 3], racks = [];
+      let first = 0;
+      for (const nodes of sizes) { racks.push({ name: `r${nodes}`, first, nodes }); first += nodes; }
+      const list = blocks({ racks }, () => true), wrong = [];
+      for (const cell of [24, 13, 8, 4, 3, 2]) {
+        const form = geometry(list, 8, cell, 700, () => 60);
+        for (const [index, block] of list.entries()) {
+          const { x, y } = corner(form, index);
+          for (let line = 0; line < block.nodes; line += 1) {
+            const hit = under(form, list, x + form.pad + form.names + form.mark + 5 * (form.cell + form.gap) + 1, y + form.label + form.pad + line * form.line + 1);
+            if (hit?.row !== block.first + line || hit.gpu !== 5) wrong.push([cell, index, line]);
+          }
+        }
+      }
+      return [wrong, list.reduce((sum, block) => sum + block.nodes, 0) - first];
+    })()
+    """)  # noqa: E501 - text as it is used
+    assert wrong == [[], 0]
+
+
+def test_it_follows_the_stream(page: Page, served: Served) -> None:
+    """Levels, incidents and jobs change where they are, without reading everything again."""
+    asked = len(served.asked)
+    at = stamp(served.cluster)
+    served.send("levels", {**at, "nodes": [[0, 0]], "gpus": [[2, 0]], "ports": [], "silent": None})
+    page.until(
+        "document.getElementById('legend').textContent.includes('Failed 3')", "the change to show"
+    )
+    assert pixel(page, 0, 2)[0] > 1.5 * pixel(page, 0, 2)[1]
+    first, *_ = rows(served.cluster)
+    over = {**first, "state": "closed", "cleared": at["time"], "ended": "It was replaced."}
+    served.send("incidents", {"time": at["time"], "changed": [over], "gone": []})
+    page.until(f"!{CARDS}.includes({json.dumps(first['title'])})", "the incident to be over")
+    assert "It was replaced." in text(page, "#closed-list tr")
+    assert text(page, "#verdict-text").startswith("1 page and 2 tickets open.")
+    assert served.asked[asked:] == []
+    assert page.complaints == []
+
+
+def test_an_end_of_the_stream_is_no_trouble(page: Page, served: Served) -> None:
+    """Its answers end on purpose: the browser asks for the next one, and the page says nothing."""
+    served.until_streams(1)
+    served.end_streams()
+    served.until_streams(2)
+    at = stamp(served.cluster)
+    served.send("levels", {**at, "nodes": [[1, 1]], "gpus": [], "ports": [], "silent": None})
+    page.until(
+        "document.getElementById('legend').textContent.includes('Degraded 2')", "news to come"
+    )
+    assert text(page, "#manner") == "Live, read "
+    assert text(page, "#silence") == ""
+
+
+def test_devices_that_come_bring_their_places(page: Page, served: Served) -> None:
+    """Where the layout is another, everything is read again."""
+    served.cluster.sent["node-0099"] = served.cluster.clock.time_ns()
+    served.cluster.read()
+    served.send("tick", {**stamp(served.cluster), "speaks": False})
+    page.until("document.getElementById('legend').textContent.includes('All 17')", "17 nodes")
+    served.send("tick", {**stamp(served.cluster), "speaks": False})
+    page.until("!document.getElementById('standby').hidden", "the standby to say so")
+
+
+def test_without_a_stream_it_asks_again_and_again(browser: Browser, served: Served) -> None:
+    """A proxy that lets no stream pass costs five seconds, not the truth."""
+    served.stop()
+    served.streaming = False
+    served.start()
+    page = loaded(browser.open(served.url), SHOWN)
+    served.cluster.find(served.cluster.gpu(9, 0), "gpu_lost", "GPU 0 left the bus.", ago_s=1)
+    served.cluster.read()
+    pass_time(page, 8)
+    assert text(page, "#manner") == "Asked every 5 s, read "
+    assert text(page, "#verdict-text").startswith("3 pages and 2 tickets open.")
+    page.close()
+
+
+def test_a_gateway_that_is_gone_is_said(page: Page, served: Served) -> None:
+    """As an alert, with the time of what is still shown; and taken back once it answers again."""
+    served.stop()
+    page.until("document.getElementById('silence').textContent !== ''", "the alert", 60)
+    assert text(page, "#silence") == (
+        "The gateway does not answer. "
+        f"This page shows the state of {stamp(served.cluster)['time'][:19].replace('T', ' ')} UTC."
+    )
+    served.start()
+    page.until("document.getElementById('silence').textContent === ''", "it to be back", 60)
+
+
+def test_a_page_that_nobody_sees_asks_nothing(page: Page, served: Served) -> None:
+    """Its stream is closed; seen again, it reads everything at once."""
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    asked = len(served.asked)
+    pass_time(page, 60)
+    assert served.asked[asked:] == []
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: false, configurable: true})")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.ask("Emulation.setVirtualTimePolicy", policy="advance")
+    until(lambda: "/api/v1/topology" in served.asked[asked:], "it to be read")
+
+
+def test_names_that_a_job_wrote_stay_text(browser: Browser, served: Served) -> None:
+    """Markup in names of jobs, users, hosts, incidents: on the page, in the search, in each panel,
+    nothing is made of it and nothing runs.
+    """
+    cluster = served.cluster
+    cluster.run(HOSTILE, [1], user=HOSTILE, job_name=HOSTILE)
+    cluster.sent[HOSTILE] = cluster.clock.time_ns()
+    finding = cluster.find(
+        cluster.gpu(1, 0), "gpu_lost", HOSTILE, jobs=(HOSTILE,), evidence=(HOSTILE,), reason=HOSTILE
+    )
+    cluster.read()
+    page = loaded(browser.open(served.url), SHOWN)
+    page.evaluate("document.getElementById('search').focus()")
+    page.ask("Input.insertText", text="<img")
+    assert page.evaluate("document.getElementById('search-found').children.length") >= 2
+    names = page.evaluate(
+        "import('/cluster/main.js').then(({ page }) => [page.cluster.nodes, [...page.jobs.keys()]]"
+        ".map((all) => all.find((name) => name.includes('<img'))))"
+    )
+    for kind, name in [("node", names[0]), ("job", names[1]), ("incident", finding.id)]:
+        page.evaluate(f"location.hash = '#{kind}/' + encodeURIComponent({json.dumps(name)})")
+        page.until(
+            f"document.getElementById('detail-kind').textContent.toLowerCase() === '{kind}'", kind
+        )
+    page.until("document.getElementById('detail-body').textContent.includes('Evidence')", "it all")
+    assert page.evaluate("document.querySelectorAll('img, main script, aside script').length") == 0
+    assert page.evaluate("window.owned") is None
+    assert "\u202e" not in page.evaluate("document.body.textContent")
+    assert [one for one in page.complaints if "/api/v1/health?" not in one] == []
+    page.close()
+
+
+def test_the_search_leads_to_the_panel(page: Page) -> None:
+    """By keyboard alone: slash, some letters, Enter; the panel has the focus, Escape gives it back
+    to the field.
+    """
+    press(page, "/")
+    page.ask("Input.insertText", text="node-0003")
+    press(page, "Enter")
+    page.until("!document.getElementById('detail').hidden", "the panel")
+    assert text(page, "#detail-title") == "node-0003"
+    assert page.evaluate("document.activeElement.id") == "detail-title"
+    link = "document.querySelector('#detail .agent').href"
+    assert page.evaluate(link) == "http://node-0003:9400/"
+    press(page, "Escape")
+    assert page.evaluate("document.getElementById('detail').hidden") is True
+    assert page.evaluate("document.activeElement.id") == "search"
+    assert page.evaluate("location.hash") == ""
+
+
+def test_the_keyboard_goes_through_the_map(page: Page) -> None:
+    """Each node is said as the active option; N finds what is not healthy; Enter opens it."""
+    page.evaluate("document.getElementById('racks').scrollIntoView()")
+    page.evaluate("document.getElementById('zoom-in').focus()")
+    while page.evaluate("document.activeElement.id") != "map":
+        press(page, "Tab")
+    said = (
+        "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
+        ".textContent"
+    )
+    assert page.evaluate(said).startswith("node-0000, rack-00: Healthy.")
+    press(page, "ArrowRight")
+    assert page.evaluate(said).startswith("node-0008, rack-01: ")
+    press(page, "n")
+    assert page.evaluate(said).startswith("node-0009, rack-01: Degraded.")
+    press(page, "n")
+    assert page.evaluate(said).startswith("node-0014, rack-01: Unknown. sends nothing")
+    press(page, "Enter")
+    page.until("!document.getElementById('detail').hidden", "the panel")
+    assert text(page, "#detail-title") == "node-0014"
+    press(page, "Escape")
+    assert page.evaluate("document.activeElement.id") == "map"
+
+
+def test_a_filter_leaves_the_racks_that_have_it(page: Page) -> None:
+    """Of two racks, the one with a node that is silent."""
+    count = "import('/cluster/main.js').then(({ map }) => map.list.length)"
+    assert page.evaluate(count) == 2
+    page.evaluate("document.querySelector('#legend [data-level=blind]').click()")
+    assert page.evaluate(count) == 1
+    page.evaluate("document.querySelector('#legend [data-level=blind]').click()")
+    assert page.evaluate(count) == 2
+
+
+def test_an_incident_has_its_evidence_and_its_nodes(page: Page) -> None:
+    """A press on its title opens it, and its nodes are drawn on the map."""
+    page.evaluate("document.querySelector('#incidents-list .opener').click()")
+    page.until(
+        "document.getElementById('detail-body').textContent.includes('fallen off the bus')",
+        "the evidence",
+    )
+    assert "GPU 3 on node-0003" in text(page, "#detail-title")
+    near = page.evaluate("import('/cluster/main.js').then(({ map }) => [...map.near])")
+    assert 3 in near
