@@ -10,7 +10,20 @@ from pathlib import Path
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from dashboards import agents, dcgm, fabric, fleet, gpu, job, memory, node, store, thermal, waste
+from dashboards import (
+    agents,
+    dcgm,
+    fabric,
+    fleet,
+    gateway,
+    gpu,
+    job,
+    memory,
+    node,
+    store,
+    thermal,
+    waste,
+)
 from dashboards.grafana import dashboard
 from dashboards.panels import Dashboard
 
@@ -26,6 +39,7 @@ ALL: tuple[Dashboard, ...] = (
     waste.WASTE,
     agents.AGENTS_THEMSELVES,
     store.STORE,
+    gateway.GATEWAY,
     dcgm.DCGM,
 )
 

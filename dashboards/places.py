@@ -30,6 +30,7 @@ class Place:
 FLEET, NODE, GPU, FABRIC = "tocsin-fleet", "tocsin-node", "tocsin-gpu", "tocsin-fabric"
 JOB, MEMORY, THERMAL, WASTE = "tocsin-job", "tocsin-memory", "tocsin-thermal", "tocsin-waste"
 AGENTS, STORE, DCGM = "tocsin-agents", "tocsin-store", "tocsin-dcgm"
+GATEWAY = "tocsin-gateway"
 
 INCIDENTS = Place(FLEET, 1)
 MAINTENANCE = Place(FLEET, 2)
@@ -53,6 +54,13 @@ TENANTS = Place(AGENTS, 8)
 UPLOADS = Place(STORE, 1)
 QUARANTINED = Place(STORE, 2)
 RETENTION = Place(STORE, 3)
+FLEET_INCIDENTS = Place(GATEWAY, 1)
+GATEWAY_LEADER = Place(GATEWAY, 2)
+GATEWAY_LAG = Place(GATEWAY, 3)
+GATEWAY_LOST = Place(GATEWAY, 4)
+GATEWAY_HOSTS = Place(GATEWAY, 5)
+AGENTS_ON_BUS = Place(GATEWAY, 6)
+GATEWAY_STORE = Place(GATEWAY, 7)
 RAW_GPUS = Place(DCGM, 1)
 RAW_TEMPERATURE = Place(DCGM, 2)
 RAW_CLOCK = Place(DCGM, 3)

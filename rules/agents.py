@@ -6,7 +6,7 @@ from dashboards import places
 from rules.model import Alert, Group
 from rules.templates import INSTANCE, NODE
 
-UP = 'up{job=~".*tocsin.*"}'
+UP = 'up{job=~".*tocsin.*", job!~".*gateway.*"}'
 
 AVAILABILITY = (
     Alert(
@@ -17,6 +17,7 @@ AVAILABILITY = (
         scope="node",
         action="observe",
         family="watchdog",
+        page_of="none",
         summary="Always firing: shows that rules, routing and receivers work.",
         description=(
             "Dead man's switch. The receiver must raise an alarm when this alert stops arriving."
@@ -164,7 +165,11 @@ MAINTENANCE = (
 SATURATION = (
     Alert(
         name="TocsinDataDropped",
-        expr="increase(tocsin_queue_dropped_total[15m]) > 0",
+        # What a gateway loses is an alert of its own.
+        expr=(
+            "(increase(tocsin_queue_dropped_total[15m]) > 0)\n"
+            "unless on (cluster, node, instance) tocsin_fleet_info"
+        ),
         severity="warning",
         component="pipeline",
         scope="node",

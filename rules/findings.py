@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from dashboards import places
 from dashboards.places import Place
 from detectors import faults
-from rules import templates, words
+from rules import fleet, templates, words
 from rules.model import Action, Alert, Component, Group, Severity
 
 # An acknowledged incident is being handled, and a node in maintenance is expected to misbehave:
-# neither pages.
+# neither pages. What the gateway explains it alerts itself.
 HANDLED = (
+    f"{fleet.LEFT}\n"
     "unless on (cluster, node, instance, root_kind, root_device, class) "
     "tocsin_incident_acknowledged\n"
     "unless on (cluster, node, instance) tocsin_maintenance{kind='node'}"
@@ -354,10 +355,9 @@ OTHER = FaultClass(
 
 
 def _named(selector: str, level: str, metric: str = "tocsin_incident_active") -> str:
-    """The incidents, their action as ``proposed``, the GPU under the label of the raw rules."""
+    """The incidents, with the labels of their alerts."""
     series = f'{metric}{{{selector}{", " if selector else ""}severity="{level}"}}'
-    proposed = f'label_replace({series}, "proposed", "$1", "action", "(.*)")'
-    return f'label_replace({proposed}, "gpu_uuid", "$1", "root_device", "(GPU-[^/]+).*")'
+    return templates.labelled(series)
 
 
 def _alert(fault: FaultClass, severity: Severity) -> Alert:
@@ -440,6 +440,7 @@ GROUPS = (
     Group(
         "tocsin.findings",
         (
+            *fleet.RECORDINGS,
             *(
                 _alert(fault, level)
                 for fault in (*CLASSES, OTHER)
@@ -447,6 +448,7 @@ GROUPS = (
             ),
             _again("critical"),
             _again("warning"),
+            *fleet.ALERTS,
         ),
     ),
 )

@@ -15,6 +15,14 @@ RUNBOOK_URL = os.environ.get("RUNBOOK_URL", "https://runbooks.example.org/tocsin
 # or a proxy: `AGENT_URL='https://{{ $labels.node }}:9400/' make rules`.
 AGENT_URL = os.environ.get("AGENT_URL", "http://{{ $labels.instance }}/")
 
+# The page of the gateway that speaks for the alert's cluster, empty where none does:
+# `GATEWAY_URL=https://gateway.example.org/ make rules` where operators reach it by one name.
+GATEWAY_URL = os.environ.get(
+    "GATEWAY_URL",
+    '{{ with printf "instance:tocsin_fleet_leader:fresh{bus_cluster=%q}" $labels.bus_cluster '
+    '| query }}http://{{ . | first | label "instance" }}/{{ end }}',
+)
+
 # Variables that a link to a panel sets: the labels that the alert has.
 HERE = "".join(
     f"{{{{ with $labels.{name} }}}}&var-{name}={{{{ . | urlquery }}}}{{{{ end }}}}"
@@ -25,6 +33,7 @@ Severity = Literal["critical", "warning", "info"]
 Component = Literal["gpu", "fabric", "node", "pipeline"]
 Scope = Literal["", "gpu", "port", "node", "switch", "job"]  # "": a label of the series
 Action = Literal["page", "remediate", "rma", "observe"]
+PageOf = Literal["agent", "leader", "none"]  # of the raw rules none, whatever they say
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,8 @@ class Alert:
     happened before it). ``summary`` is constant, ``description`` a template: the device, the fact
     with its number, the action. ``needs`` names what a plain dcgm-exporter or node_exporter must be
     configured to export. ``panel`` draws its numbers. ``means``, ``confirm``, ``do`` and ``clears``
-    are the runbook; with ``like`` its section refers to that of another alert.
+    are the runbook; with ``like`` its section refers to that of another alert. ``page_of`` is whose
+    status page the alert links to: that of its ``instance``, or of the gateway that speaks.
     """
 
     name: str
@@ -68,6 +78,7 @@ class Alert:
     keep: str = ""
     needs: str = ""
     like: str = ""
+    page_of: PageOf = "agent"
 
     def rule(self) -> dict[str, Any]:
         """As Prometheus reads it."""
@@ -91,9 +102,10 @@ class Alert:
         }
 
     def _agent(self) -> dict[str, str]:
-        """The link to the agent, where the series is an agent's."""
-        ours = self.name.startswith("Tocsin") and self.name != "TocsinWatchdog"
-        return {"agent_url": AGENT_URL} if ours else {}
+        """The link to the agent or gateway, where the series is one's."""
+        if not self.name.startswith("Tocsin") or self.page_of == "none":
+            return {}
+        return {"agent_url": AGENT_URL if self.page_of == "agent" else GATEWAY_URL}
 
     def _labels(self) -> dict[str, str]:
         return {

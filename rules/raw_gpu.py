@@ -17,6 +17,7 @@ XID_REBOOT = "79"
 XID_RESET = "46|54|62|64|95|109|110|119|120|136|140|143|155|156|158"
 XIDS = f'DCGM_EXP_XID_ERRORS_COUNT{{xid=~"{XID_REBOOT}|{XID_RESET}"}}'
 
+UP = 'up{job=~".*(dcgm|tocsin).*", job!~".*gateway.*"}'  # a gateway reads no GPU
 # How long a missing GPU is remembered: longer than an outage of the exporter overnight.
 REMEMBERED = "1d"
 
@@ -112,7 +113,7 @@ RECORDINGS = (
 AVAILABILITY = (
     Alert(
         name="RawGpuExporterDown",
-        expr='up{job=~".*(dcgm|tocsin).*"} == 0',
+        expr=f"{UP} == 0",
         severity="warning",
         component="pipeline",
         scope="node",
@@ -135,10 +136,7 @@ AVAILABILITY = (
     ),
     Alert(
         name="RawGpuExporterGone",
-        expr=(
-            f'last_over_time(up{{job=~".*(dcgm|tocsin).*"}}[{REMEMBERED}]) unless '
-            f'up{{job=~".*(dcgm|tocsin).*"}}'
-        ),
+        expr=(f"last_over_time({UP}[{REMEMBERED}]) unless {UP}"),
         severity="warning",
         component="pipeline",
         scope="node",

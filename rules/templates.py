@@ -79,6 +79,21 @@ DEVICE = (
     f"{RACK}{{{{ end }}}}{{{{ end }}}}{{{{ end }}}}"
 )
 
+# The same where the agent's node is not known. The first branch of an ``if``, to be continued.
+GPU_ANYWHERE = (
+    f"{{{{ with {_query('tocsin_gpu_info{uuid=%q}', 'root_device')} }}}}"
+    f"GPU {_label('gpu')} on {{{{ $labels.host }}}} ({{{{ $labels.root_device }}}}, "
+    f"serial {_label('serial')})"
+)
+
+
+def labelled(series: str) -> str:
+    """The action as ``proposed``, for the rule has its own, and the GPU under the label of the raw
+    rules.
+    """
+    proposed = f'label_replace({series}, "proposed", "$1", "action", "(.*)")'
+    return f'label_replace({proposed}, "gpu_uuid", "$1", "root_device", "(GPU-[^/]+).*")'
+
 
 def _failed_gpus() -> str:
     """The failed GPUs of a node that is the root cause, or contains it, by number; else empty."""

@@ -42,6 +42,27 @@ def _banks(spare: str) -> str:
     return f'tocsin_gpu_row_remap_banks{{{GPU},spare="{spare}"}}'
 
 
+_INFO = f'tocsin_fleet_info{{{N1},bus_cluster="c1"}}'
+_LEADS = f"tocsin_fleet_leader{{{N1}}}"
+_WAITS = 'tocsin_fleet_leader{cluster="c1",instance="n2:9400"}'
+_OPEN = (
+    f'tocsin_fleet_incident_active{{{N1},root_kind="switch",root_device="leaf1",severity="page"}}'
+)
+_EXPLAINS = f'tocsin_fleet_explains{{{N1},bus_host="n1",class="ib/link_down",severity="page"}}'
+
+
+def _hosts(state: str) -> str:
+    return f'tocsin_fleet_hosts{{{N1},state="{state}"}}'
+
+
+def _a_second(family: str) -> Rare:
+    return Rare({f"{family}{{{N1}}}": ONE_A_SECOND}, f"{{{NAMED}}}", 1)
+
+
+def _risen(family: str, more: dict[str, str] | None = None) -> Rare:
+    return Rare({f"{family}{{{N1}}}": ONE_A_MINUTE, **(more or {})}, f"{{{NAMED}}}", 5)
+
+
 RARE: dict[str, Rare] = {
     "agents: Silent agents A": Rare(
         {f'up{{{N1},job="tocsin"}}': ZERO}, f'up{{{NAMED},job="tocsin"}}', 0
@@ -122,6 +143,43 @@ RARE: dict[str, Rare] = {
         },
         "{}",
         0.05,
+    ),
+    "gateway: Open pages A": Rare({_OPEN: "1x60", _LEADS: "1x60"}, "{}", 1),
+    # Nothing is open, and a gateway that speaks says so.
+    "gateway: Open tickets A": Rare({_OPEN: "1x60", _LEADS: "1x60"}, "{}", 0),
+    "gateway: Explained A": Rare({_EXPLAINS: "1x60", _LEADS: "1x60"}, "{}", 1),
+    "gateway: Gateways A": Rare({_LEADS: "1x60", _WAITS: ZERO}, "{}", 1),
+    "gateway: Gateways B": Rare({_LEADS: "1x60", _WAITS: ZERO}, "{}", 2),
+    "gateway: Hosts heard A": Rare({_hosts("known"): "16x60"}, "{}", 16),
+    "gateway: Hosts silent A": Rare({_hosts("silent"): "2x60"}, "{}", 2),
+    "gateway: Open incidents of the cluster A": Rare({_OPEN: "1x60"}, _OPEN, 1),
+    "gateway: Open incidents of the cluster over time A": Rare(
+        {_OPEN: "1x60"}, '{severity="page"}', 1
+    ),
+    "gateway: Explained incidents of agents A": Rare(
+        {_EXPLAINS: "1x60"}, '{class="ib/link_down"}', 1
+    ),
+    "gateway: Which gateway speaks A": Rare({_LEADS: "1x60"}, f"tocsin_fleet_leader{{{NAMED}}}", 1),
+    "gateway: Behind A": Rare(
+        {f"tocsin_fleet_tick_timestamp_seconds{{{N1}}}": ZERO}, f"{{{NAMED}}}", 3600
+    ),
+    "gateway: Batches read A": _a_second("tocsin_fleet_batches_total"),
+    "gateway: Bytes read A": _a_second("tocsin_fleet_batch_bytes_total"),
+    "gateway: Batches refused or lost A": _risen("tocsin_fleet_batches_refused_total"),
+    "gateway: Batches refused or lost B": _risen("tocsin_fleet_batches_missed_total"),
+    "gateway: Batches refused or lost C": _risen("tocsin_fleet_observations_late_total"),
+    "gateway: Hosts by state A": Rare({_hosts("known"): "16x60"}, '{state="known"}', 16),
+    "gateway: Hosts by state B": Rare({_hosts("late"): "3x60"}, '{state="late"}', 3),
+    "gateway: Agents that could not send A": Rare(
+        {f"tocsin_bus_connected{{{N1}}}": ZERO}, f"tocsin_bus_connected{{{NAMED}}}", 0
+    ),
+    "gateway: Seconds with findings not stored A": _risen(
+        "tocsin_store_lost_observations_total", {_INFO: "1x60"}
+    ),
+    "gateway: Seconds with findings not stored B": Rare(
+        {f'tocsin_queue_dropped_total{{{N1},sink="store"}}': ONE_A_MINUTE, _INFO: "1x60"},
+        f'{{{NAMED},sink="store"}}',
+        5,
     ),
     "gpu: Spare rows B": Rare({_banks("low"): "2x60"}, _banks("low"), 2),
     "memory: Banks by spare rows left A": Rare({_banks("partial"): "2x60"}, "{}", 2),

@@ -52,6 +52,9 @@ def alertmanager(tmp_path: Path, receivers: Receivers, part: Part) -> Iterator[A
     server.stop()
 
 
+PORT = {"root_kind": "ib_port", "root_device": "0x1", "class": "ib/link_down"}
+EXPLAINS = alert("TocsinFleetExplains", "a", level="page", bus_cluster="b1", **PORT, **N1)
+
 # What mutes what: (source, target, muted). Two alerts on their own, whatever else stands.
 MUTES = [
     (
@@ -146,6 +149,68 @@ MUTES = [
         "without a fault domain nothing is explained by a switch",
         alert("TocsinFabric", "a", root_kind="switch", root_device="s1", scope="switch", **N1),
         alert("RawIbPortDown", "b", device="mlx5_0", port="1", **N2),
+        False,
+    ),
+    (
+        "the gateway explains an incident of an agent",
+        EXPLAINS,
+        alert("TocsinFabric", "b", **PORT, **N1),
+        True,
+    ),
+    (
+        "and not another one of the same node",
+        EXPLAINS,
+        alert("TocsinFabric", "b", **(PORT | {"root_device": "0x2"}), **N1),
+        False,
+    ),
+    (
+        "nor another fault of the same port",
+        EXPLAINS,
+        alert("TocsinFabric", "b", **(PORT | {"class": "ib_flap"}), **N1),
+        False,
+    ),
+    (
+        "nor the same port of another node",
+        EXPLAINS,
+        alert("TocsinFabric", "b", **PORT, **N2),
+        False,
+    ),
+    (
+        "nor a page where it explains a ticket",
+        EXPLAINS | {"level": "ticket"},
+        alert("TocsinFabric", "b", **PORT, **N1),
+        False,
+    ),
+    (
+        "a ticket that it explains",
+        EXPLAINS | {"level": "ticket"},
+        alert("TocsinFabricTicket", "b", **PORT, **N1),
+        True,
+    ),
+    (
+        "and never its own alert",
+        EXPLAINS,
+        alert("TocsinFleetIncident", "b", bus_cluster="b1", **PORT),
+        False,
+    ),
+    (
+        "without a gateway nobody needs the bus",
+        alert("TocsinFleetNoLeader", "a", bus_cluster="b1"),
+        alert("TocsinBusDisconnected", "b", bus_cluster="b1", **N1),
+        True,
+    ),
+    (
+        "but in another cluster",
+        alert("TocsinFleetNoLeader", "a", bus_cluster="b1"),
+        alert("TocsinBusDisconnected", "b", bus_cluster="b2", **N1),
+        False,
+    ),
+    (
+        "a page of the gateway mutes no ticket about something else",
+        alert("TocsinFleetIncident", "a", bus_cluster="b1", **PORT),
+        alert(
+            "TocsinFleetIncidentTicket", "b", bus_cluster="b1", **(PORT | {"root_device": "0x2"})
+        ),
         False,
     ),
     (
@@ -255,6 +320,17 @@ def test_a_burst_of_one_incident_wakes_one_person_once(
     assert [
         [one["labels"]["id"] for one in message["alerts"]] for message in receivers.of("pager")
     ] == [["a"], ["e"]]
+
+
+def test_two_clusters_of_the_bus_are_two_messages(
+    alertmanager: Alertmanager, receivers: Receivers
+) -> None:
+    """A leaf switch of the same name is in each."""
+    leaf = {"root_kind": "switch", "root_device": "leaf1", "class": "ib/switch_down"}
+    alertmanager.fire(
+        [alert("TocsinFleetIncident", each, bus_cluster=each, **leaf) for each in ("b1", "b2")]
+    )
+    until(lambda: len(receivers.of("pager")) == 2, "two messages")
 
 
 @pytest.mark.parametrize(
