@@ -1,0 +1,1 @@
+"""What a site has recorded already: the series of its Prometheus become a store of ours."""

@@ -1,0 +1,106 @@
+"""A report as Markdown, and as one HTML file without scripts or anything from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from history.backtest.judged import Alert, History
+from history.backtest.report import Section
+from pipeline.documents import incident_document
+
+TITLE = "Tocsin on your own history"
+STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}
+body{color:#1b1f24;background:#fff}
+h1{font-size:1.7rem}h2{font-size:1.2rem;margin-top:2.2rem}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.87rem;margin:.8rem 0}
+th,td{border-bottom:1px solid #d8dee4;padding:.3rem .7rem .3rem 0}
+th,td{text-align:left;vertical-align:top}
+th{white-space:nowrap}figure{margin:1.2rem 0}figcaption{font-weight:600}
+svg{max-width:100%;height:auto}
+@media (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}
+th,td{border-color:#30363d}svg{background:#fff}}
+"""
+_CELL = str.maketrans({"|": "\\|", "\n": " ", "<": "&lt;", "[": "\\["})  # no markup of a label's
+
+
+def markdown(parts: Sequence[Section]) -> str:
+    """The report in Markdown."""
+    lines = [f"# {TITLE}", ""]
+    for part in parts:
+        lines += [f"## {part.title}", ""]
+        lines += [f"- {sentence.translate(_CELL)}" for sentence in part.sentences] + [""]
+        if part.table and part.table.rows:
+            lines.append(f"| {' | '.join(part.table.heads)} |")
+            lines.append(f"|{'---|' * len(part.table.heads)}")
+            lines += [
+                f"| {' | '.join(cell.translate(_CELL) for cell in row)} |"
+                for row in part.table.rows
+            ]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def html(parts: Sequence[Section], pictures: Mapping[str, str]) -> str:
+    """The report as a page; ``pictures`` are SVG documents by id of incident."""
+    body = "".join(chunk for part in parts for chunk in _section(part, pictures))
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "style-src 'unsafe-inline'\">"
+        f"<title>{TITLE}</title><style>{STYLE}</style></head>"
+        f"<body><main><h1>{TITLE}</h1>{body}</main></body></html>\n"
+    )
+
+
+def _section(part: Section, pictures: Mapping[str, str]) -> Iterator[str]:
+    yield f"<h2>{escape(part.title)}</h2>"
+    yield from (f"<p>{escape(sentence)}</p>" for sentence in part.sentences)
+    table = part.table
+    if table is None or not table.rows:
+        return
+    heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in table.heads)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows
+    )
+    yield (
+        f'<div class="scroll" role="region" aria-label="{escape(part.title)}" tabindex="0">'
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+    for alert in table.alerts:
+        if alert.incident.id in pictures:
+            words = escape(f"{alert.incident.root.host}: {alert.incident.summary}")
+            yield f"<figure><figcaption>{words}</figcaption>{pictures[alert.incident.id]}</figure>"
+
+
+def document(history: History, parts: Sequence[Section]) -> dict[str, Any]:
+    """The report for programs: every alert, and the tables."""
+    return {
+        "begin": history.begin_ns / 1e9,
+        "end": history.end_ns / 1e9,
+        "nodes": len(history.nodes),
+        "gpus": len(history.gpus),
+        "gpu_months": history.gpu_months,
+        "alerts": [_alert(one) for one in history.alerts],
+        "sections": [
+            {
+                "title": part.title,
+                "sentences": list(part.sentences),
+                "rows": [dict(zip(part.table.heads, row, strict=True)) for row in part.table.rows]
+                if part.table
+                else [],
+            }
+            for part in parts
+        ],
+    }
+
+
+def _alert(one: Alert) -> dict[str, Any]:
+    return {
+        **incident_document(one.incident),
+        "detectors": list(one.detectors),
+        "installed": one.installed,
+    }

@@ -1,0 +1,98 @@
+"""What a site knew of its faults: drains, tickets, repairs, as a CSV file of the site's making."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from collector.config.error import ConfigError
+from history.backtest.judged import Alert
+from pipeline.clock import SECOND_NS
+
+COLUMNS = ("node", "opened", "closed", "cause")
+# An alert before the site's own entry still belongs to it: tickets are opened hours late.
+EARLY_NS = 24 * 3600 * SECOND_NS
+MAX_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A fault that the site knew: times are unix ns, ``closed_ns`` 0 while it is open."""
+
+    node: str
+    opened_ns: int
+    closed_ns: int
+    cause: str
+
+
+def read(path: Path) -> list[Known]:
+    """The entries of a file, by time. ConfigError with file, line and column of what is wrong."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ConfigError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    rows = csv.DictReader(text.splitlines())
+    missing = [name for name in COLUMNS[:2] if name not in (rows.fieldnames or ())]
+    if missing:
+        raise ConfigError(f"{path}: no column {missing[0]!r}; expected {', '.join(COLUMNS)}")
+    found = []
+    for row in rows:
+        where = f"{path}, line {rows.line_num}"
+        if not row["node"]:
+            raise ConfigError(f"{where}: node: empty")
+        opened = _time(row["opened"] or "", f"{where}: opened")
+        closed = _time(row["closed"], f"{where}: closed") if row.get("closed") else 0
+        if closed and closed < opened:
+            raise ConfigError(f"{where}: closed: before opened")
+        found.append(Known(row["node"], opened, closed, row.get("cause") or ""))
+    return sorted(found, key=lambda one: (one.opened_ns, one.node))
+
+
+def _time(text: str, where: str) -> int:
+    """Unix seconds, or a time; without a zone UTC is meant."""
+    try:
+        if text.replace(".", "", 1).isdigit():
+            return round(float(text) * SECOND_NS)
+        time = datetime.fromisoformat(text)
+        return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * SECOND_NS)
+    except (ValueError, OverflowError):
+        raise ConfigError(f"{where}: {text!r} is neither a time nor unix seconds") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A fault that was known, with the first alert about its node, None where there was none."""
+
+    known: Known
+    alert: Alert | None
+
+    @property
+    def lead_s(self) -> float | None:
+        """How long before the site's own entry the alert was there; negative is after it."""
+        if self.alert is None:
+            return None
+        return (self.known.opened_ns - self.alert.incident.opened_ns) / SECOND_NS
+
+
+def matches(known: Iterable[Known], alerts: Sequence[Alert], end_ns: int) -> list[Match]:
+    """Each known fault with its first alert."""
+    return [
+        Match(one, next((alert for alert in alerts if _about(alert, one, end_ns)), None))
+        for one in known
+    ]
+
+
+def explained(alert: Alert, known: Iterable[Known], end_ns: int) -> bool:
+    """Whether the site knew a fault that the alert may be about."""
+    return any(_about(alert, one, end_ns) for one in known)
+
+
+def _about(alert: Alert, known: Known, end_ns: int) -> bool:
+    until = known.closed_ns or end_ns
+    opened = alert.incident.opened_ns
+    return alert.incident.root.host == known.node and known.opened_ns - EARLY_NS <= opened <= until

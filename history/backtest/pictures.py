@@ -1,0 +1,47 @@
+"""The readings around an alert, as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from collector.explaining.picture import panel
+from detectors import PAGES
+from history.backtest.judged import Alert
+from pipeline.catalog import field
+from pipeline.clock import SECOND_NS
+from pipeline.store.query.plot import Panel, svg
+from pipeline.store.query.store import Store, Window
+
+BEFORE, AFTER = timedelta(hours=1), timedelta(minutes=30)
+MAX_PICTURES, MAX_PANELS = 20, 3
+
+
+def pictures(root: Path, alerts: Iterable[Alert]) -> dict[str, str]:
+    """SVG documents of the first pages, by id of incident: the columns that their detectors judge,
+    of the device itself.
+    """
+    store = Store(root)
+    found: dict[str, str] = {}
+    for alert in alerts:
+        if alert.severity == "page" and len(found) < MAX_PICTURES:
+            panels = _panels(store, alert)
+            if panels:
+                found[alert.incident.id] = svg(panels)
+    return found
+
+
+def _panels(store: Store, alert: Alert) -> list[Panel]:
+    root = alert.incident.root
+    opened = datetime.fromtimestamp(alert.incident.opened_ns / SECOND_NS, UTC)
+    window = Window(opened - BEFORE, opened + AFTER)
+    shown = dict.fromkeys(
+        (one.kind, one.column) for name in alert.detectors for one in PAGES[name].shows
+    )
+    made = [
+        panel(store, window, kind, column, (root.id,))
+        for kind, column in shown
+        if kind == root.kind and not field(kind, column).states
+    ]
+    return [one for one in made if one.rows["value"].is_finite().any()][:MAX_PANELS]

@@ -1,0 +1,172 @@
+"""``tocsin import``: what a site's Prometheus has recorded, as a store for replay and query."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collector import client
+from collector.cli.parser import Parser
+from collector.config.error import ConfigError
+
+if TYPE_CHECKING:
+    from history.importing import Found, Progress
+
+NAME = "import"
+USAGE = "import URL --to DIR [--since TIME] [--until TIME] [--mapping FILE] [options]"
+HELP = "Turn what Prometheus recorded of dcgm-exporter and node_exporter into a store."
+EXAMPLE = """\
+Examples:
+  tocsin import http://prometheus:9090 --since 90d --to history
+  tocsin import https://prometheus.example/ --token-file token --since 30d --to history
+  tocsin import http://victoria:8428 --print-mapping > mapping.yaml
+  tocsin import http://victoria:8428 --mapping mapping.yaml --since 30d --to history
+  tocsin replay --from history --off-trial | jq 'select(.severity == "page")'
+
+Read are raw samples: by remote read from Prometheus, by export from VictoriaMetrics, else by
+queries. A run that was interrupted goes on where it was when it is started again, and a store that
+is complete up to then is brought up to date."""
+EXIT_CODES = (
+    "Exit codes: 0 success; 1 the site or the disk failed, what was read is kept; 2 invalid "
+    "command line or mapping; 130 interrupted by Ctrl-C."
+)
+DEFAULT_SINCE = "90d"
+
+
+def options(parser: Parser) -> None:
+    """From where, of when, to where."""
+    parser.add_argument("url", metavar="URL", help="base URL of Prometheus, VictoriaMetrics, ...")
+    parser.add_argument(
+        "--to", default="", metavar="DIR", help="folder of the store that is written"
+    )
+    parser.add_argument(
+        "--since",
+        default=DEFAULT_SINCE,
+        metavar="TIME",
+        help=f"begin: a time, or a time ago (default: {DEFAULT_SINCE})",
+    )
+    parser.add_argument("--until", default="", metavar="TIME", help="end (default: now)")
+    parser.add_argument(
+        "--mapping",
+        default="",
+        metavar="FILE",
+        help="which labels name node, GPU and job (default: proposed from what is found)",
+    )
+    parser.add_argument(
+        "--print-mapping", action="store_true", help="print the proposed mapping, import nothing"
+    )
+    parser.add_argument("--cluster", default="", metavar="NAME", help="name of the cluster")
+    parser.add_argument(
+        "--token-file", default="", metavar="FILE", help="a file with a bearer token"
+    )
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME:VALUE",
+        help="of each question, for example X-Scope-OrgID:team; repeatable",
+    )
+    client.options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import; 0, or 1 where the site or the disk failed."""
+    try:
+        from history import importing  # noqa: PLC0415 - it needs pyarrow and the extra `history`
+        from history.site.series import SiteError  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"import needs {error.name}: pip install 'tocsin[history]'") from None
+    if not (args.to or args.print_mapping):
+        raise ConfigError("--to DIR: where the store is written")
+    root = Path(args.to)
+    if args.to and not importing.is_empty_or_ours(root):
+        raise ConfigError(f"--to {root}: not empty, and no import of before")
+    try:
+        return _import(args, root)
+    except (SiteError, OSError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 1
+
+
+def _import(args: argparse.Namespace, root: Path) -> int:
+    from collector.cli.progress import Progress as Bar  # noqa: PLC0415
+    from history import importing  # noqa: PLC0415
+    from history.meaning import labels  # noqa: PLC0415
+    from history.site.http import Http  # noqa: PLC0415
+    from history.site.open import site_of  # noqa: PLC0415
+
+    now_ms = time.time_ns() // 1_000_000
+    span = _moment(args, "since", now_ms), _moment(args, "until", now_ms)
+    if span[0] >= span[1]:
+        raise ConfigError(f"--since {args.since}: not before --until")
+    http = Http(
+        args.url,
+        client.access(args),
+        token_file=args.token_file,
+        headers=dict(map(_header, args.header)),
+    )
+    site = site_of(http, now_ms)
+    mapping = labels.read(Path(args.mapping)) if args.mapping else None
+    found = importing.find(site, *span, mapping)
+    if args.print_mapping:
+        print(labels.text(found.labels), end="")
+        return 0
+    print(f"{site.about}: {len(found.metrics)} metrics are understood", file=sys.stderr)
+    bar = Bar(sys.stderr)
+    try:
+        done = importing.bring(site, found, root, span, cluster=args.cluster, advance=bar)
+    finally:
+        bar.close()
+    for line in report(found, done):
+        print(line)
+    return 0
+
+
+def _moment(args: argparse.Namespace, option: str, now_ms: int) -> int:
+    from collector.cli.time_args import moment  # noqa: PLC0415
+
+    try:
+        return moment(getattr(args, option) or "now", now_ms * 1000) // 1000
+    except ValueError as error:
+        raise ConfigError(f"--{option}: {error}") from None
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip() or not value.strip():
+        raise ConfigError(f"--header {name}: expected NAME:VALUE")
+    return name.strip(), value.strip()
+
+
+def report(found: Found, done: Progress) -> list[str]:
+    """What there is now, and what was missing."""
+    from history.gather import account_of  # noqa: PLC0415
+
+    hosts, gpus, ports = account_of(done.hosts)
+    account = done.account
+    lines = [
+        f"{account.samples:,} samples of {hosts} nodes, {gpus} GPUs and {ports} InfiniBand ports"
+    ]
+    kinds = Counter(kind for kind, _ in account.columns)
+    for kind in sorted(kinds):
+        names = ", ".join(name for one, name in sorted(account.columns) if one == kind)
+        lines.append(f"{kind}: {kinds[kind]} columns: {names}")
+    for (why, name), count in sorted(account.skipped.items()):
+        lines.append(f"left out: {count:,} samples of {name}: {why}")
+    if account.conflicts:
+        lines.append(
+            f"left out: {account.conflicts:,} samples that another series of the same device "
+            "contradicts"
+        )
+    if found.strange:
+        lines.append(f"not understood: {', '.join(found.strange)}")
+    without_boot = sum(not one.boot_ms for one in done.hosts.values())
+    if without_boot:
+        lines.append(
+            f"{without_boot} nodes without node_boot_time_seconds: reboots are not told from gaps"
+        )
+    return lines

@@ -1,0 +1,265 @@
+"""Series of an hour, of all hosts, as scrapes of exporters that a store can keep."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from history.hour import Joined, Replica, Twin, changes, joined
+from history.meaning import dcgm_exporter, node_exporter
+from history.meaning.column import Column
+from history.meaning.labels import LabelMap, Labels
+from history.remembered import Host
+from history.site.series import Series
+from pipeline.exporters import DCGM_EXPORTER as GPUS
+from pipeline.exporters import NODE_EXPORTER as NODE
+from pipeline.frame import Device
+from pipeline.gpu_state import GpuState
+from pipeline.observation import Event
+from pipeline.store.files.scraped import Scrapes, Sheet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NUMBERS = {GPUS: 0, NODE: 1}
+STATE = Column("gpu", "state")
+XID = Column("gpu", "xid")  # the code of the last one: becomes events
+MAX_XID = 100_000  # beyond is no code: today's end at 176
+FACTS = {
+    "gpu": "index",
+    "modelName": "name",
+    "pci_bus_id": "pci_bus_id",
+    "DCGM_FI_DRIVER_VERSION": "driver_version",
+    "DCGM_FI_SYSTEM_DRIVER_VERSION": "driver_version",
+    "DCGM_FI_DEV_SERIAL": "serial",
+}
+
+
+@dataclass(slots=True)
+class Account:
+    """What was done with the samples of an import: ``columns`` by kind and column, ``skipped`` by
+    reason and metric.
+    """
+
+    samples: int = 0
+    columns: Counter[tuple[str, str]] = field(default_factory=Counter)
+    skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    conflicts: int = 0
+
+
+def columns() -> dict[str, tuple[str, Column]]:
+    """Every metric that is understood, with its source and column."""
+    known = {name: (GPUS, column) for name, column in dcgm_exporter.columns().items()}
+    known |= dict.fromkeys(dcgm_exporter.xid_names(), (GPUS, XID))
+    return known | {name: (NODE, column) for name, column in node_exporter.COLUMNS.items()}
+
+
+class Hour:
+    """Takes the series of one hour and gives the scrapes of each host.
+
+    ``hosts`` is what is remembered of them, and is brought up to date.
+    """
+
+    def __init__(self, labels: LabelMap, hosts: dict[str, Host], account: Account) -> None:
+        self._labels, self._hosts, self._account = labels, hosts, account
+        self._known = columns()
+        self._twins: dict[tuple[str, str], dict[Replica, Twin]] = defaultdict(
+            lambda: defaultdict(Twin)
+        )
+        self._jobs: dict[str, dict[str, list[tuple[NDArray[np.int64], str]]]] = defaultdict(dict)
+        self._job_metric = ""
+
+    def take(self, series: Series) -> None:
+        """A series of a metric that is understood."""
+        source, column = self._known[series.name]
+        host = self._labels.host(series.labels)
+        device = self._device(source, column, series.labels, host)
+        if not host or not device:
+            self._skip(
+                series, "MIG instance" if "GPU_I_ID" in series.labels else "no node or device"
+            )
+            return
+        if not len(series.times_ms):
+            return
+        self._account.samples += len(series.times_ms)
+        self._account.columns[column.kind, column.name] += len(series.times_ms)
+        replica = self._labels.replica(series.labels)
+        self._twins[host, source][replica].add(device, column, series)
+        remembered = self._hosts.setdefault(host, Host())
+        if column.kind == "gpu":
+            facts = {
+                ours: series.labels[label]
+                for label, ours in FACTS.items()
+                if series.labels.get(label)
+            }
+            remembered.see(device, facts, int(series.times_ms[-1]))
+            self._take_job(host, device, series)
+        elif column.kind == "ib_port":
+            facts = {name: series.labels[name] for name in ("device", "port")}
+            remembered.ports[device] = facts
+
+    def _device(self, source: str, column: Column, labels: Labels, host: str) -> str:
+        if source == GPUS:
+            return "" if "GPU_I_ID" in labels else self._labels.gpu_of(labels)
+        if column.kind == "ib_port":
+            device, port = labels.get("device", ""), labels.get("port", "")
+            return f"{host}/{device}/{port}" if device and port else ""
+        return host
+
+    def _skip(self, series: Series, why: str) -> None:
+        self._account.skipped[why, series.name] += len(series.times_ms)
+
+    def _take_job(self, host: str, gpu: str, series: Series) -> None:
+        """Jobs are in the labels of every metric: they are followed by one of them."""
+        self._job_metric = self._job_metric or series.name
+        if series.name == self._job_metric:
+            job = self._labels.job_of(series.labels)
+            self._jobs[host].setdefault(gpu, []).append((series.times_ms, job))
+
+    def hosts(self) -> Iterator[tuple[str, list[Scrapes]]]:
+        """Each host with what its exporters gave, in order of name."""
+        for host in sorted({host for host, _ in self._twins}):
+            remembered = self._hosts[host]
+            whole = {
+                source: joined(self._twins[host, source], collects=source == GPUS)
+                for source in NUMBERS
+                if (host, source) in self._twins
+            }
+            self._account.conflicts += sum(one.conflicts for one in whole.values())
+            boots = _Boots(host, whole.get(NODE), remembered)
+            yield (
+                host,
+                [
+                    Scrapes(
+                        source,
+                        NUMBERS[source],
+                        one.times_ms,
+                        boots.at(one.times_ms),
+                        self._sheets(host, source, one, remembered),
+                        self._events(host, one, remembered) if source == GPUS else (),
+                    )
+                    for source, one in whole.items()
+                ],
+            )
+            if GPUS in whole:
+                remembered.forget(int(whole[GPUS].times_ms[-1]))
+
+    def _sheets(self, host: str, source: str, one: Joined, remembered: Host) -> list[Sheet]:
+        if source == GPUS:
+            sheet = _sheet(one, "gpu", remembered.gpu_devices(host))
+            return [_with_states(sheet)]
+        ports = tuple(
+            Device(host, "ib_port", name, facts) for name, facts in sorted(remembered.ports.items())
+        )
+        sheets = [_sheet(one, "ib_port", ports), _sheet(one, "node", (Device(host, "node", host),))]
+        return [sheet for sheet in sheets if sheet.columns and sheet.devices]
+
+    def _events(self, host: str, one: Joined, remembered: Host) -> list[Event]:
+        events = [*_xids(host, one, remembered), *self._job_events(host, one.times_ms, remembered)]
+        return sorted(events, key=lambda event: event.time_ns)
+
+    def _job_events(
+        self, host: str, times_ms: NDArray[np.int64], remembered: Host
+    ) -> Iterator[Event]:
+        """A job starts, or is seen with other GPUs, and ends."""
+        holders: dict[int, dict[str, str]] = defaultdict(dict)
+        for gpu, parts in self._jobs[host].items():
+            before = remembered.gpus[gpu].job
+            for ms, job in sorted((ms, job) for times, job in parts for ms in times.tolist()):
+                if job != before:
+                    holders[ms][gpu] = before = job
+        node = Device(host, "node", host)
+        for ms in sorted(holders):
+            place = int(np.searchsorted(times_ms, ms))
+            at = int(times_ms[min(place, len(times_ms) - 1)])
+            touched = {remembered.gpus[gpu].job for gpu in holders[ms]} | set(holders[ms].values())
+            for gpu, job in holders[ms].items():
+                remembered.gpus[gpu].job = job
+            for job in sorted(touched - {""}):
+                gpus = sorted(gpu for gpu, known in remembered.gpus.items() if known.job == job)
+                scheduler = "kubernetes" if "/" in job else "slurm"
+                about: dict[str, str] = {"job": job, "scheduler": scheduler}
+                if gpus:
+                    about["gpus"] = " ".join(gpus)
+                kind = "job_started" if gpus else "job_ended"
+                yield Event(at * 1_000_000, 0, node, kind, about)
+
+
+def _sheet(one: Joined, kind: str, devices: tuple[Device, ...]) -> Sheet:
+    """Native values of a kind of device, (scrape, device) by column."""
+    at = {device.id: i for i, device in enumerate(devices)}
+    found: dict[str, NDArray[np.float64]] = {}
+    for (device, column), values in one.cells.items():
+        if column.kind != kind or column is XID:
+            continue
+        block = found.setdefault(column.name, np.full((len(one.times_ms), len(devices)), np.nan))
+        native = (
+            values * column.per / column.times if (column.per, column.times) != (1, 1) else values
+        )
+        block[:, at[device]] = native if column.field.fraction else np.rint(native)
+    return Sheet(kind, devices, found)
+
+
+def _with_states(sheet: Sheet) -> Sheet:
+    """Whether each GPU answered: one that its exporter does not list while it lists others is
+    absent.
+    """
+    if not sheet.columns:
+        return sheet
+    silent = np.logical_and.reduce([np.isnan(values) for values in sheet.columns.values()])
+    states = np.where(silent, float(GpuState.ABSENT), float(GpuState.OK))
+    states[silent.all(axis=1)] = np.nan
+    return Sheet(sheet.kind, sheet.devices, {**sheet.columns, STATE.name: states})
+
+
+def _xids(host: str, one: Joined, remembered: Host) -> Iterator[Event]:
+    """The gauge holds the code of the last XID and never goes back: another code is an event."""
+    for (gpu, column), values in one.cells.items():
+        if column is not XID:
+            continue
+        known = remembered.gpus[gpu]
+        for ms, code in changes(one.times_ms, values, known.xid):
+            if 0 < code <= MAX_XID:
+                about: dict[str, str | int] = {"code": int(code), "origin": "nvml"}
+                if pci := known.attributes.get("pci_bus_id"):
+                    about["pci"] = pci.lower()
+                yield Event(
+                    ms * 1_000_000, 0, Device(host, "gpu", gpu, known.attributes), "xid", about
+                )
+        seen = values[~np.isnan(values)]
+        known.xid = float(seen[-1]) if len(seen) else known.xid
+
+
+class _Boots:
+    """When a host was booted, at any time of the hour."""
+
+    def __init__(self, host: str, node: Joined | None, remembered: Host) -> None:
+        self._before = remembered.boot_ms
+        self._times: list[int] = []
+        self._boots: list[int] = []
+        values = node.cells.get((host, Column("node", "boot_time_seconds"))) if node else None
+        if node is None or values is None:
+            return
+        for ms, boot_s in zip(node.times_ms.tolist(), values.tolist(), strict=True):
+            if not np.isnan(boot_s):
+                self._times.append(ms)
+                self._boots.append(remembered.booted(round(boot_s * 1000)))
+        self._before = self._before or self._boots[0]
+
+    def at(self, times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Boot of each time, unix ms, 0 = not known."""
+        places = np.searchsorted(np.array(self._times, np.int64), times_ms, side="right")
+        return np.array([self._before, *self._boots], np.int64)[places]
+
+
+def account_of(hosts: Mapping[str, Host]) -> tuple[int, int, int]:
+    """How many hosts, GPUs and ports are known."""
+    return (
+        len(hosts),
+        sum(len(one.gpus) for one in hosts.values()),
+        sum(len(one.ports) for one in hosts.values()),
+    )

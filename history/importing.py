@@ -1,0 +1,173 @@
+"""Reads a site hour by hour into a store; what is done is remembered, so that an import that was
+ended goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from history.gather import Account, Hour, columns
+from history.meaning import dcgm_exporter, node_exporter
+from history.meaning.labels import LabelMap, proposed
+from history.remembered import HOUR_MS, Host
+from history.site.series import Series, Site, SiteError
+from pipeline.store.files.layout import make_folder, write_whole
+from pipeline.store.files.scraped import write_hour
+
+STATE = Path("state") / "import.json"
+FORMAT = 1
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far an import is: hours from ``begin_ms`` up to ``next_ms`` (unix time) are done, what is
+    remembered of hosts, and what was done with the samples.
+    """
+
+    begin_ms: int
+    next_ms: int
+    hosts: dict[str, Host] = field(default_factory=dict)
+    account: Account = field(default_factory=Account)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a site has: metrics that are understood, those of dcgm-exporter that are not, and the
+    labels as they are taken.
+    """
+
+    metrics: tuple[str, ...]
+    strange: tuple[str, ...]
+    labels: LabelMap
+
+
+def find(site: Site, begin_ms: int, end_ms: int, labels: LabelMap | None) -> Found:
+    """What is there in a span. SiteError where no metric of a GPU or port is.
+
+    Labels are proposed from the first hour that has GPUs, looked for from the end.
+    """
+    known = columns()
+    names = site.names(begin_ms, end_ms)
+    metrics = tuple(name for name in names if name in known)
+    strange = tuple(n for n in names if dcgm_exporter.is_its(n) and n not in known)
+    if not any(known[name][1].kind in ("gpu", "ib_port") for name in metrics):
+        raise SiteError(
+            f"{site.about}: no series of dcgm-exporter or of InfiniBand ports among "
+            f"{len(names)} metrics"
+        )
+    return Found(metrics, strange, labels or _proposed(site, metrics, names, begin_ms, end_ms))
+
+
+def _proposed(
+    site: Site, metrics: tuple[str, ...], names: list[str], begin_ms: int, end_ms: int
+) -> LabelMap:
+    known = columns()
+    first = next((name for name in metrics if known[name][1].kind == "gpu"), "")
+    gpus: list[Series] = []
+    hours = range(_hour(end_ms - 1), _hour(begin_ms) - 1, -HOUR_MS)
+    for hour in hours if first else ():
+        gpus = list(site.read(first, max(hour, begin_ms), min(hour + HOUR_MS, end_ms)))
+        if gpus:
+            break
+    else:
+        hour = hours[0]
+    hosts = (
+        list(site.read(node_exporter.NAMES, hour, min(hour + HOUR_MS, end_ms)))
+        if node_exporter.NAMES in names
+        else []
+    )
+    return proposed([one.labels for one in gpus], [one.labels for one in hosts])
+
+
+def bring(
+    site: Site,
+    found: Found,
+    root: Path,
+    span: tuple[int, int],
+    *,
+    cluster: str = "",
+    advance: Callable[[float, str], object] = lambda _share, _text: None,
+) -> Progress:
+    """Write every hour of a span, unix ms, below ``root``; what was done.
+
+    An import of the same site goes on where it was. SiteError from the site, OSError from the disk:
+    what is done is kept.
+    """
+    begin_ms, end_ms = span
+    progress = _resumed(root, site.about) or Progress(begin_ms, begin_ms)
+    if begin_ms < _hour(progress.begin_ms):
+        raise SiteError(f"{root}: begins later than --since; import into another folder")
+    while progress.next_ms < end_ms:
+        begin = progress.next_ms
+        end = min(_hour(begin) + HOUR_MS, end_ms)
+        hour = Hour(found.labels, progress.hosts, progress.account)
+        for name in found.metrics:
+            for series in site.read(name, begin, end):
+                hour.take(series)
+        for host, scrapes in hour.hosts():
+            write_hour(root, cluster, host, scrapes)
+        progress.next_ms = end
+        _save(root, site.about, progress)
+        advance((end - begin_ms) / (end_ms - begin_ms), f"{progress.account.samples:,} samples")
+    return progress
+
+
+def _hour(ms: int) -> int:
+    return ms - ms % HOUR_MS
+
+
+def _resumed(root: Path, site: str) -> Progress | None:
+    """An earlier run, None where there was none."""
+    try:
+        document: Any = orjson.loads((root / STATE).read_bytes())
+        if document["format"] != FORMAT:
+            raise SiteError(f"{root / STATE}: written by another version")
+        if document["site"] != site:
+            raise SiteError(f"{root}: was read from {document['site']}; import into another folder")
+        hosts = {name: Host.of(one) for name, one in document["hosts"].items()}
+        account = Account(document["samples"], conflicts=document["conflicts"])
+        account.columns.update(_pairs(document["columns"]))
+        account.skipped.update(_pairs(document["skipped"]))
+        return Progress(document["begin_ms"], document["next_ms"], hosts, account)
+    except FileNotFoundError:
+        return None
+    except SiteError:
+        raise
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SiteError(f"{root / STATE}: damaged ({error}); remove it to begin again") from None
+
+
+def _pairs(rows: Iterable[Any]) -> dict[tuple[str, str], int]:
+    return {(first, second): count for first, second, count in rows}
+
+
+def _save(root: Path, site: str, progress: Progress) -> None:
+    account = progress.account
+    document = {
+        "format": FORMAT,
+        "site": site,
+        "begin_ms": progress.begin_ms,
+        "next_ms": progress.next_ms,
+        "samples": account.samples,
+        "conflicts": account.conflicts,
+        "columns": [[*key, count] for key, count in sorted(account.columns.items())],
+        "skipped": [[*key, count] for key, count in sorted(account.skipped.items())],
+        "hosts": {name: one.plain() for name, one in sorted(progress.hosts.items())},
+    }
+    make_folder((root / STATE).parent)
+    text = orjson.dumps(document, option=orjson.OPT_INDENT_2)
+    write_whole(root / STATE, lambda path: path.write_bytes(text))
+
+
+def is_empty_or_ours(root: Path) -> bool:
+    """Whether a folder may take an import: a store of an agent may not."""
+    try:
+        inside = any(not entry.name.startswith(".") for entry in root.iterdir())
+    except FileNotFoundError:
+        return True
+    return not inside or (root / STATE).exists()

@@ -1,0 +1,76 @@
+"""What an hour must know of those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from pipeline.frame import Device
+
+HOUR_MS = 3_600_000
+# A GPU that its exporter does not list is missed this long: then the node was rebuilt without it.
+MISSED_MS = 24 * HOUR_MS
+# The kernel works out the boot's time from two clocks: it moves by what those are corrected.
+SAME_BOOT_MS = 60_000
+
+
+@dataclass(slots=True)
+class Gpu:
+    """A GPU of a host: its facts, when it was seen last (unix time, ms), the code of its last XID
+    (NaN: not known) and the job that holds it.
+    """
+
+    attributes: dict[str, str]
+    seen_ms: int
+    xid: float = float("nan")
+    job: str = ""
+
+
+@dataclass(slots=True)
+class Host:
+    """A host: its GPUs, ports (facts by id) and boot (unix time, ms; 0 = not known)."""
+
+    gpus: dict[str, Gpu] = field(default_factory=dict)
+    ports: dict[str, dict[str, str]] = field(default_factory=dict)
+    boot_ms: int = 0
+
+    def see(self, gpu: str, attributes: Mapping[str, str], last_ms: int) -> None:
+        """A GPU is there until ``last_ms``, with these facts."""
+        known = self.gpus.setdefault(gpu, Gpu(dict(attributes), last_ms))
+        known.attributes.update(attributes)
+        known.seen_ms = max(known.seen_ms, last_ms)
+
+    def forget(self, now_ms: int) -> None:
+        """GPUs that were missed for a day."""
+        for gpu in [name for name, one in self.gpus.items() if now_ms - one.seen_ms > MISSED_MS]:
+            del self.gpus[gpu]
+
+    def booted(self, boot_ms: int) -> int:
+        """The boot that a reading of its time means."""
+        if abs(boot_ms - self.boot_ms) > SAME_BOOT_MS:
+            self.boot_ms = boot_ms
+        return self.boot_ms
+
+    def gpu_devices(self, name: str) -> tuple[Device, ...]:
+        """Its GPUs, by index."""
+        ordered = sorted(self.gpus.items(), key=lambda one: (_number(one[1].attributes), one[0]))
+        return tuple(Device(name, "gpu", gpu, one.attributes) for gpu, one in ordered)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """From JSON values; KeyError or TypeError where they are none of ours."""
+        gpus = {
+            name: Gpu(**{**one, "xid": float("nan") if one["xid"] is None else one["xid"]})
+            for name, one in document["gpus"].items()
+        }
+        return cls(gpus, document["ports"], document["boot_ms"])
+
+
+def _number(attributes: Mapping[str, str]) -> int:
+    index = attributes.get("index", "")
+    return int(index) if index.isdigit() else 1 << 30

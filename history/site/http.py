@@ -1,0 +1,135 @@
+"""Questions to a site over HTTP: bounded, repeated where that may help, silent about secrets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from collector.client import NOBODY, Access, connection, login, split
+from history.site.series import SiteError
+
+TIMEOUT_S = 300.0  # a question over two hours of a thousand nodes takes the site this long at worst
+MAX_BYTES = 512 << 20  # of one answer: 28 million samples of remote read
+MAX_TOKEN_BYTES = 64 << 10
+TRIES = 4
+MAX_WAIT_S = 60.0
+AGAIN = frozenset((429, 500, 502, 503, 504))
+LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
+FORBIDDEN = frozenset((401, 403))
+
+
+class Answer(NamedTuple):
+    """Status, content type and body."""
+
+    status: int
+    kind: str
+    body: bytes
+
+    @property
+    def words(self) -> str:
+        """The first line of the body, for a message."""
+        return " ".join(self.body[:400].decode("utf-8", "replace").split())[:200]
+
+
+class Http:
+    """One site: its base URL, who asks, and headers that each question carries (a tenant).
+
+    ``sleep`` is called with seconds between two tries.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        who: Access = NOBODY,
+        *,
+        token_file: str = "",
+        headers: Mapping[str, str] | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._parts, self._who, self._sleep = split(self.url), who, sleep
+        if self._parts.scheme not in ("http", "https"):
+            raise SiteError(f"{url}: expected http:// or https://")
+        self._headers = dict(headers or {})
+        if (token_file or who.login_file) and not self._is_private():
+            raise SiteError(f"{url}: a secret is sent over https:// or to this machine only")
+        if token_file:
+            self._headers["Authorization"] = f"Bearer {_token(token_file)}"
+        elif who.login_file:
+            self._headers["Authorization"] = login(who.login_file)
+
+    def get(self, path: str, **parameters: str) -> Answer:
+        """A page below the base URL. SiteError where no answer is to be had."""
+        return self.ask("GET", f"{path}?{urlencode(parameters)}" if parameters else path)
+
+    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """As ``get``, with a body."""
+        return self.ask("POST", path, body, headers)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """One question, repeated where the site is busy or was not reached."""
+        why = ""
+        for tries in range(TRIES):
+            try:
+                answer, after = self._once(method, path, body, headers or {})
+            except (OSError, HTTPException) as error:
+                why, after = f"{str(error) or type(error).__name__}", ""
+            else:
+                if answer.status in FORBIDDEN:
+                    raise SiteError(f"{self.url}: HTTP {answer.status}: it refuses who asks")
+                if answer.status not in AGAIN or _is_about_the_question(answer):
+                    return answer
+                why = f"HTTP {answer.status}: {answer.words}"
+            if tries + 1 < TRIES:
+                self._sleep(_wait_s(after, tries))
+        raise SiteError(f"{self.url}: {why}")
+
+    def _is_private(self) -> bool:
+        return self._parts.scheme == "https" or self._parts.hostname in LOOPBACK
+
+    def _once(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[Answer, str]:
+        opened = connection(self._parts, self._who, TIMEOUT_S)
+        try:
+            opened.request(method, f"{self._parts.path}{path}", body, {**self._headers, **headers})
+            got = opened.getresponse()
+            page = got.read(MAX_BYTES + 1)
+            if len(page) > MAX_BYTES:
+                raise SiteError(f"{self.url}: an answer of more than {MAX_BYTES >> 20} MiB")
+            answer = Answer(got.status, got.headers.get_content_type(), page)
+            return answer, got.headers.get("Retry-After", "")
+        finally:
+            opened.close()
+
+
+def _is_about_the_question(answer: Answer) -> bool:
+    """Prometheus answers 500 to a wrong regular expression, 503 to a question that took too long:
+    those say so in its own JSON or words.
+    """
+    return b"exceeded sample limit" in answer.body or b"error parsing regexp" in answer.body
+
+
+def _wait_s(after: str, tries: int) -> float:
+    return min(float(after), MAX_WAIT_S) if after.isdigit() else min(2.0**tries, MAX_WAIT_S)
+
+
+def _token(file: str) -> str:
+    try:
+        with Path(file).open("rb") as opened:
+            text = opened.read(MAX_TOKEN_BYTES).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SiteError(f"--token-file {file}: {error}") from None
+    if not text or not text.isprintable():
+        raise SiteError(f"--token-file {file}: expected a token in its one line")
+    return text

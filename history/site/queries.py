@@ -1,0 +1,88 @@
+"""The query API: what every relative of Prometheus has.
+
+Samples come from an instant query with a range selector: raw, at their true times.
+``query_range`` would repeat the newest sample of the five minutes before each step, and so invent
+readings where there were none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import orjson
+
+from history.site.http import Answer, Http
+from history.site.series import Series, SiteError, TooMuchError, clean
+
+OK = 200
+# promql/engine.go: the limit of --query.max-samples; VictoriaMetrics' words for its own
+TOO_MUCH = (
+    "query processing would load too many samples",
+    "exceeds -search.max",
+    "the maximum number",
+)
+
+
+def names(http: Http, begin_ms: int, end_ms: int) -> list[str]:
+    """Names of all metrics that have series in a span, sorted."""
+    path = "/api/v1/label/__name__/values"
+    found = data(http, http.get(path, start=seconds(begin_ms), end=seconds(end_ms)))
+    if not isinstance(found, list):
+        raise SiteError(f"{http.url}{path}: answers with no list of names")
+    return sorted(str(name) for name in found)
+
+
+def read(http: Http, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
+    """Series of a metric, a span's samples. SiteError, TooMuchError.
+
+    Ranges are closed on both sides up to Prometheus 2, open on the left from 3 on: asked for is
+    what covers the span both ways.
+    """
+    question = {"query": f"{selector(name)}[{end_ms - begin_ms}ms]", "time": seconds(end_ms - 1)}
+    found = data(http, http.get("/api/v1/query", **question))
+    if not isinstance(found, dict) or found.get("resultType") != "matrix":
+        raise SiteError(f"{http.url}: expected a matrix of {name}")
+    for one in found["result"]:
+        pairs = one["values"]
+        times = np.fromiter((round(pair[0] * 1000) for pair in pairs), np.int64, len(pairs))
+        values = np.fromiter((float(pair[1]) for pair in pairs), np.float64, len(pairs))
+        yield clean(one["metric"], times, values, (begin_ms, end_ms))
+
+
+def data(http: Http, answer: Answer) -> Any:
+    """What an answer of the API says. SiteError where it is an error, partial, or no answer of such
+    an API at all (a login page).
+    """
+    try:
+        document = orjson.loads(answer.body)
+        status = document["status"]
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        raise SiteError(
+            f"{http.url}: HTTP {answer.status}, {answer.kind}: no answer of Prometheus' API"
+        ) from None
+    if status != "success" or answer.status != OK:
+        why = str(document.get("error", answer.words))
+        kind = TooMuchError if any(words in why for words in TOO_MUCH) else SiteError
+        raise kind(f"{http.url}: {' '.join(why.split())[:200]}")
+    if document.get("isPartial"):
+        raise SiteError(f"{http.url}: a partial answer: a storage node is missing")
+    return document.get("data")
+
+
+def selector(name: str) -> str:
+    """A metric by its name, whatever characters it has."""
+    return f'{{__name__="{name.translate(ESCAPED)}"}}'
+
+
+ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
+def seconds(ms: int) -> str:
+    """A time as the API takes it, to the millisecond.
+
+    >>> seconds(1795266000001)
+    '1795266000.001'
+    """
+    return f"{ms // 1000}.{ms % 1000:03d}"

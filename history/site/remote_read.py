@@ -1,0 +1,66 @@
+"""Prometheus' remote read: raw samples at their true times, stale markers included.
+
+storage/remote/read_handler.go of Prometheus 3.14: POST, a snappy block of a ReadRequest; the
+answer is one of a ReadResponse. Officially not a stable interface, so what it says is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import cramjam
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from history.site.http import MAX_BYTES, Answer, Http
+from history.site.messages import message
+from history.site.series import Series, SiteError, TooMuchError, clean
+
+PATH = "/api/v1/read"
+HEADERS = {
+    "Content-Encoding": "snappy",
+    "Content-Type": "application/x-protobuf",
+    "X-Prometheus-Remote-Read-Version": "0.1.0",
+}
+OK = 200
+PROTOBUF = "application/x-protobuf"
+EQUAL, SAMPLES = 0, 0  # LabelMatcher.Type, ReadRequest.ResponseType
+
+
+def read(http: Http, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
+    """Series of a metric, a span's samples. SiteError, TooMuchError."""
+    request = message("ReadRequest")(accepted_response_types=[SAMPLES])
+    query = request.queries.add(start_timestamp_ms=begin_ms, end_timestamp_ms=end_ms - 1)
+    query.matchers.add(type=EQUAL, name="__name__", value=name)
+    body = bytes(cramjam.snappy.compress_raw(request.SerializeToString()))
+    answer = http.post(PATH, body, HEADERS)
+    for result in _decoded(answer, http.url).results:
+        for one in result.timeseries:
+            n = len(one.samples)
+            times = np.fromiter((s.timestamp for s in one.samples), np.int64, n)
+            values = np.fromiter((s.value for s in one.samples), np.float64, n)
+            labels = {label.name: label.value for label in one.labels}
+            yield clean(labels, times, values, (begin_ms, end_ms))
+
+
+def is_offered(http: Http, now_ms: int) -> bool:
+    """Whether the site answers remote read: asked for nothing that exists."""
+    try:
+        return not list(read(http, "tocsin_import_asks", now_ms - 1000, now_ms))
+    except SiteError:
+        return False
+
+
+def _decoded(answer: Answer, url: str) -> Any:
+    if b"exceeded sample limit" in answer.body:
+        raise TooMuchError(f"{url}: {answer.words}")
+    if answer.status != OK or answer.kind != PROTOBUF:
+        raise SiteError(f"{url}{PATH}: HTTP {answer.status}, {answer.kind}: {answer.words}")
+    try:
+        size = cramjam.snappy.decompress_raw_len(answer.body)
+        if size > 4 * MAX_BYTES:
+            raise SiteError(f"{url}{PATH}: an answer of {size >> 20} MiB unpacked")
+        return message("ReadResponse").FromString(bytes(cramjam.snappy.decompress_raw(answer.body)))
+    except (cramjam.DecompressionError, DecodeError) as error:
+        raise SiteError(f"{url}{PATH}: a torn answer: {error}") from None

@@ -1,0 +1,73 @@
+"""A series as a site kept it, and what can go wrong while it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Prometheus, model/value/value.go: the NaN that says a series has ended.
+STALE_BITS = 0x7FF0000000000002
+
+
+class SiteError(ValueError):
+    """What a site refused or answered wrongly, with its address, in one line."""
+
+
+class TooMuchError(SiteError):
+    """The site's limit of samples per question: ask for less time at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Labels (``__name__`` among them), sample times int64 (sample,) in unix milliseconds, rising,
+    and values float64 (sample,). Stale markers and NaN are left out: a sample that is not there
+    says the same.
+    """
+
+    labels: Mapping[str, str]
+    times_ms: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    @property
+    def name(self) -> str:
+        """Name of the metric."""
+        return self.labels.get("__name__", "")
+
+
+class Site(Protocol):
+    """A history that can be asked."""
+
+    @property
+    def about(self) -> str:
+        """Its address, what it is and how it is read."""
+
+    def names(self, begin_ms: int, end_ms: int) -> list[str]:
+        """Names of the metrics that have samples in a span, sorted. SiteError."""
+
+    def read(self, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
+        """Series of a metric with their samples from ``begin_ms`` up to but not including
+        ``end_ms``. SiteError, TooMuchError.
+        """
+
+
+def clean(
+    labels: Mapping[str, str],
+    times_ms: NDArray[np.int64],
+    values: NDArray[np.float64],
+    span: tuple[int, int],
+) -> Series:
+    """A series of what an answer holds: in the order of time, each time once (the first counts),
+    within the span, without NaN.
+    """
+    kept = ~np.isnan(values) & (times_ms >= span[0]) & (times_ms < span[1])
+    times_ms, values = times_ms[kept], values[kept]
+    if len(times_ms) > 1 and not (np.diff(times_ms) > 0).all():
+        times_ms, first = np.unique(times_ms, return_index=True)
+        values = values[first]
+    return Series(labels, times_ms, values)

@@ -1,0 +1,13 @@
+"""Sources of what was recorded by other exporters and imported (the package ``history``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+DCGM_EXPORTER, NODE_EXPORTER = "dcgm-exporter", "node_exporter"
+
+# Seconds between two reads, as the judge takes it for gaps (pipeline/rates.py: rates are made of
+# samples 0.2 to 10 periods apart): sites scrape every 10 to 60 s, and Prometheus itself calls a
+# series gone after 5 minutes.
+PERIODS_S: Mapping[str, float] = MappingProxyType({DCGM_EXPORTER: 30.0, NODE_EXPORTER: 30.0})
