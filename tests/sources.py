@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("pipeline", "detectors", "collector", "simulator", "evaluation", "gateway")
+PACKAGES = ("pipeline", "detectors", "collector", "simulator", "evaluation", "gateway", "history")
 
 
 @cache

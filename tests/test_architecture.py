@@ -25,7 +25,7 @@ ORDER = PACKAGES
 HOMES: dict[str, tuple[str, ...]] = {
     "numpy": tuple(f"{package}/" for package in PACKAGES),
     "pynvml": ("collector/sources/nvml/",),
-    "aiohttp": ("collector/web/",),
+    "aiohttp": ("collector/web/", "gateway/api/", "gateway/page/", "gateway/site.py"),
     "prometheus_client": ("pipeline/exposition/",),
     "isal": ("pipeline/exposition/", "collector/web/"),
     "orjson": (
@@ -35,16 +35,20 @@ HOMES: dict[str, tuple[str, ...]] = {
         "pipeline/store/",
         "collector/node/state.py",
         "collector/web/",
+        "gateway/api/",
+        "history/",
     ),
     "h2": ("collector/sources/jobs/kubelet/grpc.py",),
     "msgspec": ("collector/config/", "collector/sources/nccl/", "collector/sources/tenants/"),
     "bcrypt": ("collector/web/auth.py",),
-    "yaml": ("collector/config/", "collector/node/topology.py"),
+    "yaml": ("collector/config/", "collector/node/topology.py", "history/meaning/labels.py"),
     "pyarrow": ("pipeline/store/", "pipeline/replay.py"),
     "polars": ("pipeline/store/",),
     "rich": ("collector/cli/terminal.py", "collector/cli/progress.py"),
     "shtab": ("collector/cli/completion.py",),
     "obstore": ("pipeline/store/remote/objects.py",),
+    "cramjam": ("history/site/remote_read.py",),
+    "google": ("history/site/messages.py", "history/site/remote_read.py"),
     "nats": ("collector/bus/", "gateway/"),
     "nacl": ("collector/bus/credentials.py",),
     "river": ("evaluation/baselines/",),
@@ -74,6 +78,8 @@ COMMAND_FILES = (
     "evaluation/command.py",
     "evaluation/score.py",
     "evaluation/steps.py",
+    "history/command.py",
+    "history/backtest_command.py",
 )
 
 # Only these may catch everything, each for its reason.
@@ -81,7 +87,10 @@ GUARDS: dict[str, str] = {
     "pipeline/guard.py": "the guard around every stage: a plug-in just raises, the others go on",
 }
 
-HEAVY = ("pynvml", "pyarrow", "polars", "sklearn", "river", "scipy", "pandas", "h2", "rich")
+HEAVY = (
+    *("pynvml", "pyarrow", "polars", "sklearn", "river", "scipy", "pandas", "h2", "rich"),
+    *("aiohttp.client", "http.server", "numpy.ma"),
+)
 
 
 def ours() -> list[Path]:
@@ -178,6 +187,8 @@ NAMED_UPWARDS = {
     ("collector/cli/main.py", "simulator.command"),
     ("collector/cli/main.py", "evaluation.command"),
     ("collector/cli/main.py", "gateway.command"),
+    ("collector/cli/main.py", "history.command"),
+    ("collector/cli/main.py", "history.backtest_command"),
 }
 
 

@@ -25,7 +25,9 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ("requirements.txt", "requirements-dev.txt")  # the second holds what is in the first too
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+) (?:\\\n    --hash=\S+ ?)+", re.MULTILINE)
-EXTRAS = ("objects",)  # what packages and image bring along beyond the least
+EXTRAS = ("objects", "bus")  # what packages and image bring along beyond the least
+# What PyNaCl needs. They are installed without looking for more: a lock names no dependencies.
+NEEDED_BY_EXTRAS = ("cffi", "pycparser")
 NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # RFC 9562's for URLs
 
 # Classifiers and free texts of packages that give no SPDX expression (PEP 639) yet. Names:
@@ -79,11 +81,12 @@ def wanted() -> list[Requirement]:
     ]
 
 
-def extras() -> str:
-    """Lines of the lock for the extras' own distributions."""
+def extras(*more: str) -> str:
+    """Lines of the lock for the extras' own distributions, what these need, and ``more``."""
     project, locked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"], pins()
     lines = [line for extra in EXTRAS for line in project["optional-dependencies"][extra]]
-    return "\n".join(locked[canonicalize_name(Requirement(line).name)][0] for line in lines)
+    names = [*(Requirement(line).name for line in lines), *NEEDED_BY_EXTRAS, *more]
+    return "\n".join(locked[canonicalize_name(name)][0] for name in names)
 
 
 def parts() -> list[Part]:
@@ -231,11 +234,12 @@ def main() -> None:
     makers: dict[str, Callable[[], str]] = {
         "sbom": lambda: json.dumps(sbom(), indent=1),
         "licences": licences,
-        "extras": extras,
+        "extras": lambda: extras(*sys.argv[2:]),
         "surplus": lambda: "\n".join(surplus()),
     }
-    if len(sys.argv) != 2 or sys.argv[1] not in makers:
-        sys.exit(f"usage: bill.py {'|'.join(makers)}")
+    names = sys.argv[1:2]
+    if not (names and names[0] in makers and (names == ["extras"] or len(sys.argv) == 2)):
+        sys.exit(f"usage: bill.py {'|'.join(makers)} [PACKAGE of the lock, with extras ...]")
     sys.stdout.write(makers[sys.argv[1]]().rstrip("\n") + "\n")
 
 

@@ -8,46 +8,35 @@ half an hour is over in minutes.
 from __future__ import annotations
 
 import argparse
-import errno
-import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from collector.config.address import parse
-from collector.web.page.words import upper
-from collector.web.verdict import cause, name
-from pipeline.short_ids import short
-from simulator.day import Day, Step, load_day
+from demo_terminal import Processes, Terminal, catch_ends, clock, ended, obstacle, refuse, say
+
+from simulator.day import Day, load_day
 from simulator.profile import load_profile
 from simulator.rendering import MARKER
 from simulator.simulate import WARM_UP_S, status
 
 PROFILE = "hgx-h100"
-LOOK_S = 0.5  # between two looks at the agent
-UP_S = 60.0  # until the agent answers, on a machine that is busy
 
 
 def main() -> int:
     """Start the agent, print the day, and leave it running until Ctrl-C."""
-    # A shell may have started us with Ctrl-C ignored, and the agent is ours to end.
-    for ends in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(ends, signal.default_int_handler)
+    catch_ends()
     args = _arguments()
     try:
         day = load_day(args.day, load_profile(PROFILE))
     except ValueError as error:
-        return _refuse(f"DAY: {error}")
+        return refuse("demo", f"DAY: {error}")
     folder = args.folder.absolute()
-    if obstacle := _obstacle(folder, args.address):
-        return _refuse(obstacle)
+    if why := _obstacle(folder, args.address):
+        return refuse("demo", why)
     folder.mkdir(parents=True, exist_ok=True)
     # State of an earlier demo is of another node, with another clock.
     if (folder / "state" / "simulated" / MARKER).is_file():
@@ -59,160 +48,73 @@ def main() -> int:
             stderr=log,
             env=os.environ | {"NODE_NAME": "node1"},
         )
+    processes = {"agent": agent}
     try:
-        return Terminal(day, folder, args.address, args.speed, agent).run()
+        with ended(processes):
+            return NodeTerminal(day, folder, args.address, args.speed, processes).run()
     except KeyboardInterrupt:
         print("\nThe demo ends. Its store stays in", folder / "state")
         return 0
-    finally:
-        for ends in (signal.SIGINT, signal.SIGTERM):  # a second one, from make, while it ends
-            signal.signal(ends, signal.SIG_IGN)
-        agent.terminate()
-        agent.wait(30)
 
 
-def _refuse(why: str) -> int:
-    print(f"make demo: {why}", file=sys.stderr)
-    return 1
-
-
-class Terminal:
-    """Prints one day by the node's own clock.
-
-    All it prints it asks the agent and the node, as any client could.
-    """
+class NodeTerminal(Terminal):
+    """The day of one node."""
 
     def __init__(
-        self, day: Day, folder: Path, address: str, speed: int, agent: subprocess.Popen[bytes]
+        self, day: Day, folder: Path, address: str, speed: int, processes: Processes
     ) -> None:
-        self._day, self._folder, self._speed, self._agent = day, folder, speed, agent
-        self._node, self._url = folder / "state" / "simulated", f"http://{address}"
-        self._open: dict[str, tuple[str, ...]] = {}  # what was printed of each incident
+        super().__init__(day, folder, f"http://{address}", speed, processes)
+        self._node = folder / "state" / "simulated"
         self._injected = 0
 
-    def run(self) -> int:
-        """The day, and what users inject after it; 1 where the agent did not start, or ended."""
-        if not self._up():
-            return self._failed()
-        self._begin()
-        waiting, over = list(self._day.steps), False
-        while self._agent.poll() is None:
-            try:
-                node, document = status(self._node), json.loads(self._get("/api/v1/status"))
-            except OSError:  # it ends, or the machine is busy
-                time.sleep(LOOK_S)
-                continue
-            now = node["time_s"] - WARM_UP_S
-            while waiting and waiting[0].at_s <= now:
-                self._step(waiting.pop(0), waiting)
-            self._injections(node["injected"])
-            self._incidents(now, document)
-            if not over and not waiting and now >= self._day.lasts_s:
-                over = True
-                self._end()
-            time.sleep(LOOK_S)
-        return self._failed()
+    def _starting(self) -> str:
+        return "Starting the agent and the simulated node ..."
 
-    def _up(self) -> bool:
-        _print("Starting the agent and the simulated node ...")
-        begun = time.monotonic()
-        while self._agent.poll() is None and time.monotonic() < begun + UP_S:
-            try:
-                self._get("/-/ready")
-            except OSError:
-                time.sleep(LOOK_S)
-            else:
-                _print(f"Ready after {time.monotonic() - begun:.0f} s.\n")
-                return True
-        return False
+    def _look(self) -> tuple[float, Mapping[str, Any]]:
+        node, document = status(self._node), self._json("/api/v1/status")
+        self._injections(node["injected"])
+        return node["time_s"] - WARM_UP_S, document
 
-    def _failed(self) -> int:
-        log = self._folder / "agent.log"
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        why = f"did not answer within {UP_S:.0f} s" if self._agent.poll() is None else "ended"
-        print(f"The agent {why}. The end of its log, {log}:", file=sys.stderr)
-        print(*(f"  {line}" for line in lines[-5:]), sep="\n", file=sys.stderr)
-        return 1
+    def _store(self, _: Mapping[str, Any]) -> Path:
+        return self._node.parent
 
     def _begin(self) -> None:
-        _print(f"{self._day.title}: a simulated HGX H100, 8 GPUs and 8 InfiniBand ports.")
-        _print(f"  page     {self._url}/\n  metrics  {self._url}/metrics")
-        _print(f"  store    {self._folder / 'state'}")
+        say(f"{self._day.title}: a simulated HGX H100, 8 GPUs and 8 InfiniBand ports.")
+        say(f"  page     {self._url}/\n  metrics  {self._url}/metrics")
+        say(f"  store    {self._folder / 'state'}")
         minutes = self._day.lasts_s / 60 / self._speed
-        _print(
+        say(
             f"The node's clock runs {self._speed} times as fast: the day is over in {minutes:.0f} "
             "minutes. Ctrl-C ends the demo."
         )
-        _print(
+        say(
             "Paging is enabled for all detectors. By default, those that learn a baseline run in "
             "shadow mode (docs/detectors.md)."
         )
         if not self._day.steps:
-            _print("No fault is scheduled.")
+            say("No fault is scheduled.")
         self._try("Inject a fault:", f"simulate {self._node} --inject xid@gpu2:code=79")
-
-    def _step(self, step: Step, later: list[Step]) -> None:
-        _print(f"\n{_clock(step.at_s)}  FAULT   {step.says}\n       Look: {step.look}")
-        if later:
-            _print(f"       Next fault at {_clock(later[0].at_s).strip()}.")
 
     def _injections(self, injected: list[dict[str, Any]]) -> None:
         for one in injected:
             if one["number"] > self._injected:
                 self._injected = one["number"]
-                _print(f"\n{_clock(one['time_s'] - WARM_UP_S)}  FAULT   injected: {one['spec']}")
-
-    def _incidents(self, now: float, document: dict[str, Any]) -> None:
-        """What opened, changed or ended since the last look, each with its device."""
-        found = {one["id"]: one for one in document["incidents"]}
-        for identity, one in found.items():
-            devices = dict.fromkeys(upper(name(row, document)) for row in (one, *one["standing"]))
-            printed = (one["severity"], one["class"], *devices)
-            if set(printed) <= set(self._open.get(identity, ())):
-                continue
-            self._open[identity] = printed
-            root, *others = devices
-            device = f"{root} (with {', '.join(others)})" if others else root
-            _print(f"{_clock(now)}  TOCSIN  {one['severity']}: {device}: {cause(one)}")
-            _print(f"       Do: {one['action']}. {one['reason']}")
-            self._try("Why:", f"explain {short(identity)}")
-        for identity in self._open.keys() - found.keys():
-            fault = self._open.pop(identity)[1]
-            _print(f"{_clock(now)}  TOCSIN  over: {fault} ({short(identity)})")
+                say(f"\n{clock(one['time_s'] - WARM_UP_S)}  FAULT   injected: {one['spec']}")
 
     def _end(self) -> None:
-        _print(
+        say(
             f"\nThe day is over: {len(self._open)} incidents are open. The node goes on until "
             "Ctrl-C, and takes faults. From a second terminal:"
         )
         for command in ("query xids", "query health", "export --since 1h --redact -o bad-day.zip"):
-            self._try("", command)
-        _print("docs/tour.md shows the output of each.")
-
-    def _try(self, label: str, command: str) -> None:
-        program = Path(sys.executable).with_name("tocsin")
-        where = "" if command.startswith("simulate ") else f" --storage.path {self._node.parent}"
-        _print(f"       {label}{' ' if label else ''}{program} {command}{where}")
-
-    def _get(self, path: str) -> str:
-        with urllib.request.urlopen(f"{self._url}{path}", timeout=10) as answer:
-            body: bytes = answer.read()
-            return body.decode()
-
-
-def _print(text: str) -> None:
-    print(text, flush=True)
+            self._try("", command, self._node.parent)
+        say("docs/tour.md shows the output of each.")
 
 
 def _obstacle(folder: Path, address: str) -> str:
     """Why the demo cannot start, and what to do; empty where it can."""
-    try:
-        host, port = parse(address)
-        socket.create_server((host, port)).close()
-    except (OSError, ValueError) as error:
-        in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-        why = "is in use, by another exporter or demo" if in_use else f"cannot be used: {error}"
-        return f"{address} {why}. Choose another: make demo ADDRESS=127.0.0.1:9401"
+    if why := obstacle(address, "make demo ADDRESS=127.0.0.1:9401"):
+        return why
     try:
         status(folder / "state" / "simulated")
     except OSError:
@@ -254,15 +156,6 @@ def _command(args: Any, folder: Path, day: Day) -> list[str]:
             str(folder / "state"),
         ),
     ]
-
-
-def _clock(seconds: float) -> str:
-    """A moment of the day: minutes and seconds since its begin.
-
-    >>> _clock(95.2)
-    ' 1:35'
-    """
-    return f"{int(seconds) // 60:2d}:{int(seconds) % 60:02d}"
 
 
 if __name__ == "__main__":

@@ -56,11 +56,14 @@ def main() -> None:
                 )
 
 
-def shoot(browser: Browser, url: str, path: Path, width: int, *, dark: bool) -> None:
-    """One picture, as high as the page."""
+def shoot(
+    browser: Browser, url: str, path: Path, width: int, *, dark: bool, once: str = "true"
+) -> None:
+    """One picture, as high as the page, once that is true of it."""
     page = browser.open(url, width, 800, dark=dark)
     page.until(
-        "document.readyState === 'complete' && document.querySelector('main') !== null",
+        "document.readyState === 'complete' && document.querySelector('main') !== null "
+        f"&& ({once})",
         "the page to be loaded",
     )
     page.resize(width, page.evaluate("document.documentElement.scrollHeight"))

@@ -29,6 +29,7 @@ fi
 
 put() { install -D -m 644 "$1" "$tree$2"; }
 put "$top/deploy/systemd/tocsin.service" /usr/lib/systemd/system/tocsin.service
+put "$top/deploy/systemd/tocsin-gateway.service" /usr/lib/systemd/system/tocsin-gateway.service
 put "$top/deploy/systemd/sysusers.conf" /usr/lib/sysusers.d/tocsin.conf
 put "$top/deploy/systemd/tocsin-helper.service" /usr/lib/systemd/system/tocsin-helper.service
 for profile in tocsin-full tocsin-helper-namespaces tocsin-joblogs tocsin-perfquery; do
@@ -37,6 +38,7 @@ done
 put "$top/docs/install.md" /opt/tocsin/share/install.md
 put "$top/LICENSE" /opt/tocsin/share/LICENSE
 put "$here/config.yaml" /etc/tocsin/config.yaml
+put "$here/gateway.yaml" /etc/tocsin/gateway.yaml
 # For schedulers: programs that Slurm and node-problem-detector call, and the timer of docs/integrations.md, which is enabled by hand only.
 for program in slurm/tocsin-health slurm/tocsin-prolog slurm/tocsin-epilog slurm/tocsin-gates npd/tocsin-npd; do
   install -D -m 755 "$top/deploy/$program" "$tree/usr/libexec/tocsin/$(basename "$program")"
@@ -65,7 +67,7 @@ deb() {
   zsh vendor-completions
   mkdir "$tree/DEBIAN"
   for script in postinst prerm postrm; do install -m 755 "$here/debian/$script" "$tree/DEBIAN/$script"; done
-  echo /etc/tocsin/config.yaml >"$tree/DEBIAN/conffiles"
+  printf '/etc/tocsin/%s.yaml\n' config gateway >"$tree/DEBIAN/conffiles"
   cat >"$tree/DEBIAN/control" <<CONTROL
 Package: tocsin
 Version: $version

@@ -51,7 +51,7 @@ packages=$(echo "$root"/lib/python3.*/site-packages)
 find "$packages" -type d \( -name tests -path '*/numpy/*' -o -path '*/pyarrow/tests' -o -path '*/pyarrow/include' -o -path '*/pyarrow/src' \) \
   -prune -exec rm -r {} +
 rm -f "$packages"/pyarrow/*flight*
-"$root/bin/python" -IB -c "import pyarrow.parquet, pyarrow.compute, polars, obstore, collector.agent.agent, collector.cli.main, simulator.command, evaluation.command"
+"$root/bin/python" -IB -c "import pyarrow.parquet, pyarrow.compute, polars, obstore, collector.agent.agent, collector.cli.main, simulator.command, evaluation.command, gateway.service"
 
 # Paths of the building machine: none is left. Interpreter and script are found where they will lie.
 python=$(readlink -f "$python")

@@ -254,7 +254,7 @@ class DcgmDialect:
                             (name, cell)
                             for name in self._named(shown, entity, typed[place], copies[place], ())
                         ]
-            yield Block(shown.family, tuple(found))
+            yield Block.of(shown.family, found)
 
     def _cell(self, number: int, entity: Entity) -> int:
         """The cell of a field: an instance's own where DCGM reads it per

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
+from importlib.metadata import distribution
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from pipeline import child
 from tests.sources import ROOT
@@ -21,6 +25,7 @@ ACCEPTED = {
     "BSD-3-Clause",
     "CC0-1.0",
     "MIT",
+    "MIT-0",
     "MPL-2.0",
     "PSF-2.0",
     "Zlib",
@@ -91,3 +96,23 @@ def test_every_licence_was_looked_at(sbom: dict[str, Any]) -> None:
         if term not in ("AND", "OR", "WITH")
     }
     assert terms <= ACCEPTED
+
+
+@pytest.mark.slow
+def test_what_the_extras_need_is_installed_with_them() -> None:
+    """A lock does not say who needs what: nothing that an extra needs may be forgotten."""
+    lines = [*bill("extras").splitlines(), *(ROOT / "requirements.txt").read_text().splitlines()]
+    locked = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    asked = [Requirement(line).name for name in ("objects", "bus") for line in extras[name]]
+    while asked:
+        name = canonicalize_name(asked.pop())
+        assert name in locked
+        needs = [Requirement(line) for line in distribution(name).requires or ()]
+        asked += [
+            each.name
+            for each in needs
+            if each.marker is None or each.marker.evaluate({"extra": ""})
+        ]

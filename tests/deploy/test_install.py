@@ -27,7 +27,7 @@ QUESTIONS = {
     "status": "systemctl show -P StatusText tocsin",
     "listening": "ss -Hltnp | awk '/pid='$(systemctl show -P MainPID tocsin)',/ {print $4}'",
     "version": "dpkg-query -W -f '${Version}' tocsin",
-    "kept": "ls -d /etc/tocsin /var/lib/tocsin || true",
+    "kept": "ls -d /etc/tocsin /var/lib/tocsin* || true",
     "user": "stat -c %U /proc/$(systemctl show -P MainPID tocsin)",
     "capabilities": "awk '/CapEff/ {print $2}' /proc/$(systemctl show -P MainPID tocsin)/status",
 }
@@ -134,6 +134,24 @@ def test_who_is_not_prometheus_gets_no_answer(story: Story, who: str) -> None:
     )
     assert ended.returncode != 0
     assert ended.stdout == b""
+
+
+def test_the_gateway_serves_beside_the_agent_and_holds_nothing(story: Story) -> None:
+    """As its own unit confines it, also without a bus; its store is its own."""
+    story.follow("Gateway")
+    machine = story.machine
+    main = "$(systemctl show -P MainPID tocsin-gateway)"
+    assert machine.said("systemctl show -P ActiveState tocsin-gateway") == "active\n"
+    assert machine.said(
+        f"stat -c %U /proc/{main}; awk '/CapEff/ {{print $2}}' /proc/{main}/status"
+    ) == (f"tocsin\n{0:016x}\n")
+    assert machine.said("stat -c '%U %a' /var/lib/tocsin-gateway") == "tocsin 750\n"
+    assert "tocsin_fleet_bus_connected 0\n" in machine.said(
+        "curl -fs http://127.0.0.1:9401/metrics"
+    )
+    assert story.then["Gateway"]["state"] == "active"
+    machine.said("systemctl stop tocsin-gateway")
+    assert machine.said("systemctl show -P Result tocsin-gateway") == "success\n"
 
 
 def test_a_reload_keeps_the_process(story: Story) -> None:
@@ -281,7 +299,7 @@ def test_removal_leaves_what_was_measured_and_purge_leaves_nothing(story: Story)
     for command in (remove, purge):
         story.machine.said(f'sudo() {{ "$@"; }}\n{command}')
         kept.append(story.machine.said(QUESTIONS["kept"]).split())
-    assert kept == [["/etc/tocsin", "/var/lib/tocsin"], []]
+    assert kept == [["/etc/tocsin", "/var/lib/tocsin", "/var/lib/tocsin-gateway"], []]
     assert story.machine.said(
         "ps -C tocsin -o pid= | wc -l; ls /opt | grep -c tocsin || true"
     ).split() == ["0", "0"]

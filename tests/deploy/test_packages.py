@@ -20,6 +20,7 @@ pytestmark = pytest.mark.integration
 
 SCRIPTS = sorted([*ROOT.glob("deploy/packages/*.sh"), *ROOT.glob("deploy/packages/debian/*")])
 CONFIGURATION = "/etc/tocsin/config.yaml"
+GATEWAY = "/etc/tocsin/gateway.yaml"
 
 
 def said(*argv: str) -> str:
@@ -70,6 +71,7 @@ def test_both_formats_install_the_same_files(deb: Path, rpm: Path) -> None:
     assert {line.split()[1] for line in packed if line[0] != "d"} == debian
     assert {
         "/usr/lib/systemd/system/tocsin.service",
+        "/usr/lib/systemd/system/tocsin-gateway.service",
         "/usr/bin/tocsin",
         "/opt/tocsin/bin/tocsin",
         "/usr/share/man/man1/tocsin.1.gz",
@@ -104,8 +106,8 @@ def test_files_belong_to_root_and_nobody_else_writes_them(deb: Path) -> None:
 
 def test_an_edited_configuration_survives_upgrades(deb: Path, rpm: Path) -> None:
     """Both package managers know the file as the administrator's."""
-    assert said("dpkg-deb", "-I", str(deb), "conffiles").split() == [CONFIGURATION]
-    assert said("rpm", "-qp", "--configfiles", str(rpm)).split() == [CONFIGURATION]
+    assert said("dpkg-deb", "-I", str(deb), "conffiles").split() == [CONFIGURATION, GATEWAY]
+    assert said("rpm", "-qp", "--configfiles", str(rpm)).split() == [CONFIGURATION, GATEWAY]
 
 
 def test_the_configuration_that_is_shipped_is_valid_and_listens_on_loopback() -> None:
@@ -113,6 +115,15 @@ def test_the_configuration_that_is_shipped_is_valid_and_listens_on_loopback() ->
     shipped = load(Inputs(str(ROOT / "deploy/packages/config.yaml"))).config
     assert shipped == load(Inputs()).config
     assert all(address.startswith("127.0.0.1:") for address in shipped.web.listen_address)
+
+
+def test_the_gateway_s_configuration_is_valid_beside_an_agent() -> None:
+    """It listens on another port of the loopback address, and lacks the servers alone."""
+    shipped = load(Inputs(str(ROOT / "deploy/packages/gateway.yaml"))).config
+    agent = load(Inputs()).config
+    assert all(address.startswith("127.0.0.1:") for address in shipped.web.listen_address)
+    assert not {*shipped.web.listen_address} & {*agent.web.listen_address}
+    assert shipped.bus.servers == ()
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)

@@ -61,7 +61,7 @@ def _ramps(plan: Plan, kinds: tuple[Ends, ...], kind: Literal["link", "port"]) -
                 members=(near, far) if ends == "both" else (),
                 kind=kind,
             )
-            plan.inject(place.onset_s, partial(_ramp, port=place.gpu, ends=ends, ramp=ramp))
+            plan.inject(place.onset_s, partial(worsen, port=place.gpu, ends=ends, ramp=ramp))
 
 
 def flapping(plan: Plan) -> None:
@@ -229,7 +229,8 @@ def adapter_lost(plan: Plan) -> None:
             plan.kill(place.job, place.onset_s + float(plan.rng.uniform(30, 600)))
 
 
-def _ramp(world: FleetState, *, port: int, ends: Ends, ramp: float) -> Process:
+def worsen(world: FleetState, *, port: int, ends: Ends, ramp: float) -> Process:
+    """Bit errors of what these ends of a link receive rise for ``ramp`` seconds, and stay."""
     other = world.ports.other(port)
     near, far = [port], [] if other is None else [other]
     receive = {"both": near + far, "near": near, "far": far}[ends]

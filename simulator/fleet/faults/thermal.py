@@ -60,7 +60,7 @@ def paste(plan: Plan) -> None:
 
 def cooling_of_a_rack(plan: Plan) -> None:
     """F12: the inlet of a whole rack warms up steadily, then stays warm until it is repaired."""
-    _warm_racks(plan, _warm)
+    _warm_racks(plan, warm)
 
 
 def cooling_in_a_cycling_room(plan: Plan) -> None:
@@ -130,9 +130,10 @@ def _age(world: FleetState, *, gpu: int, more: float, lasts: float) -> Process:
         yield lasts / AGEING_STEPS
 
 
-def _warm(
+def warm(
     world: FleetState, *, gpus: list[int], per_minute: float, rise: float, lasts: float
 ) -> Process:
+    """The inlet of these GPUs rises by ``rise`` kelvin; after ``lasts`` seconds it is as before."""
     minutes = math.ceil(rise / per_minute)
     for minute in range(1, minutes + 1):
         world.gpus.inlet_rise[gpus] = min(per_minute * minute, rise)

@@ -101,8 +101,9 @@ def pass_time(page: Page, seconds: float) -> None:
 
 def press(page: Page, key: str) -> None:
     """One key, down and up."""
-    keys = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), "ArrowLeft": (37, "")}
-    code, text = keys[key]
+    arrows = {"ArrowLeft": (37, ""), "ArrowRight": (39, ""), "ArrowDown": (40, "")}
+    keys = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), **arrows}
+    code, text = keys.get(key) or (ord(key.upper()), key)
     for kind in ("keyDown", "keyUp"):
         page.ask(
             "Input.dispatchKeyEvent",
