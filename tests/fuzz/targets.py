@@ -39,13 +39,15 @@ from collector.sources.nccl.inspector.prometheus import parse_samples
 from collector.sources.nccl.ras.client import RasError, converse
 from collector.sources.nccl.ras.json_report import parse_json
 from collector.sources.nccl.ras.monitor import MonitorStream
+from collector.sources.nccl.ras.pieces import Piece, whole
 from collector.sources.nccl.sanitize import FormatError
 from collector.sources.nccl.saved import parse_saved
 from collector.sources.tail import Tail
 from collector.sources.tenants.bounded import BoundsError, pack, unpack
 from collector.sources.tenants.frames import FrameError, Frames, framed
 from pipeline.nccl.hit import Hit
-from pipeline.nccl.report import PeerEvent, Report
+from pipeline.nccl.member import Member
+from pipeline.nccl.report import Communicator, PeerEvent, Report
 from tests.collector.sources.nccl.inspector.lines import line as inspector_line
 from tests.collector.sources.nccl.recordings import DATA, RAS
 
@@ -80,6 +82,10 @@ def _saved(data: bytes) -> object:
 
 def _dump(data: bytes) -> object:
     return _stored(parse_dump(data, "x_3"), Report)
+
+
+def _in_pieces(data: bytes) -> object:
+    return _stored(whole(_REPORT_OF_TWO, (data,)), Report)
 
 
 def _monitor(data: bytes) -> object:
@@ -298,6 +304,8 @@ _EXPORT = (
     b'[\n{\n"MESSAGE":"x"\n},\n{\n"MESSAGE":[120,121]\n}\n]\n',
 )
 _REPORT = pack(Report("ras", "x", 5, communicators=()), Report)
+_REPORT_OF_TWO = Report("ras", "x", 5, communicators=(Communicator("a", 2), Communicator("b", 2)))
+_PIECE = pack((1, (Member(0, host="n1", pid=5), Member(1, host="n2", launched=(("A", 7),)))), Piece)
 
 TARGETS: tuple[Target, ...] = (
     Target("ras_json", _ras, _files(*_JSONS), 0.06, (FormatError,)),
@@ -355,6 +363,7 @@ TARGETS: tuple[Target, ...] = (
     Target("kernel_records", _kernel_record, _lines_of(KMSG / "kmsg-records.txt"), 0.03),
     Target("journal", _journal, _lines_of(KMSG / "journal-k.jsonl", 40), 0.03, (ValueError,)),
     Target("journal_blocks", _blocks, _lines_of(KMSG / "journal-k.jsonl", 10) + _EXPORT, 0.02),
+    Target("ras_pieces", _in_pieces, (_PIECE,), 0.02, (BoundsError,)),
     Target(
         "child_answer",
         _answer,

@@ -165,13 +165,13 @@ def test_without_a_stream_it_asks_again_and_again(browser: Browser, served: Serv
 def test_a_gateway_that_is_gone_is_said(page: Page, served: Served) -> None:
     """As an alert, with the time of what is still shown; and taken back once it answers again."""
     served.stop()
-    page.until("document.getElementById('silence').textContent !== ''", "the alert", 60)
+    page.until("document.getElementById('silence').textContent !== ''", "the alert")
     assert text(page, "#silence") == (
         "The gateway does not answer. "
         f"This page shows the state of {stamp(served.cluster)['time'][:19].replace('T', ' ')} UTC."
     )
     served.start()
-    page.until("document.getElementById('silence').textContent === ''", "it to be back", 60)
+    page.until("document.getElementById('silence').textContent === ''", "it to be back")
 
 
 def test_a_page_that_nobody_sees_asks_nothing(page: Page, served: Served) -> None:
