@@ -26,10 +26,10 @@ from evaluation.runs.pool import run_jobs
 from evaluation.runs.report import report_of
 from evaluation.runs.run import Job
 from evaluation.runs.saved_results import kept
+from evaluation.runs.scenarios import known_ids
 from evaluation.runs.suite import Claim, suite
 from evaluation.runs.table import tables
 from evaluation.steps import Steps, span
-from simulator.fleet import scenario_ids
 
 SEEDS: Mapping[str, tuple[int, ...]] = {"dev": (1, 2), "test": (1001, 1002)}
 LOG, NOWHERE = Path("docs") / "scoring.md", "-"
@@ -149,7 +149,7 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     ours, baselines = _candidates(args.detectors or ALL)
     return Wanted(
         split=args.suite,
-        scenarios=tuple(args.scenario or scenario_ids()),
+        scenarios=tuple(args.scenario or known_ids()),
         magnitudes=tuple(_magnitude(word) for word in (args.magnitudes or MAGNITUDES).split(",")),
         seeds=(args.seed,) if args.seed is not None else args.seeds or SEEDS[args.suite],
         scopes=("node", "fleet") if args.scope in (None, "both") else (args.scope,),

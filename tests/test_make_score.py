@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from evaluation.runs.cost_estimate import every_scenario
+from evaluation.runs.scenarios import every_scenario
 from evaluation.runs.suite import Claim, suite
 from tests.sources import ROOT
 from tests.wait import PATIENCE_S

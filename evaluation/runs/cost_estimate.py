@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-
 from evaluation.runs.run import COMPARED_NS, OURS, STEP_S, Job
-from simulator.fleet import Scenario, load_scenario, scenario_ids
+from evaluation.runs.scenarios import every_scenario, scenario
 
 DAY_S = 86_400.0
 # CPU seconds per tick of 10 s, measured on one core of a 2-vCPU x86 machine: a
@@ -18,17 +15,11 @@ BASELINE = (0.0001, 0.000007)
 LEARNING = {"half-space-trees": (0.0003, 0.00004), "isolation-forest": (0.0005, 0.000009)}
 
 
-@cache
-def every_scenario() -> Mapping[str, Scenario]:
-    """All scenarios by id: they are asked for by the thousand, and never change."""
-    return {name: load_scenario(name) for name in scenario_ids()}
-
-
 def seconds_of(job: Job) -> float:
     """CPU seconds that a run takes, roughly. ValueError for an unknown scenario."""
-    scenario = every_scenario().get(job.scenario) or load_scenario(job.scenario)
-    nodes = job.nodes or scenario.nodes
-    days = job.days or scenario.days
+    one = every_scenario().get(job.scenario) or scenario(job.scenario)
+    nodes = job.nodes or one.nodes
+    days = job.days or one.days
     # the restarted twin
     again = 1.0 + min(COMPARED_NS / 1e9 / DAY_S / days, 0.5) if job.restart else 1.0
     tick = _of(WORLD, nodes)
@@ -38,7 +29,7 @@ def seconds_of(job: Job) -> float:
         elif scope == "fleet":
             tick += _of(FLEET, nodes) * again
         else:
-            tick += AGENT * min(job.agents or nodes, scenario.cases or nodes) * again
+            tick += AGENT * min(job.agents or nodes, one.cases or nodes) * again
     return days * DAY_S / STEP_S * tick
 
 

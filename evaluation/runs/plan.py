@@ -11,7 +11,7 @@ from typing import Any
 
 from evaluation.metrics.scope import Scope
 from evaluation.runs.run import OURS, Job, Split
-from simulator.fleet import load_scenario
+from evaluation.runs.scenarios import scenario as scenario_of
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a result depends on: who renders, who judges, who scores.
@@ -22,6 +22,7 @@ PARTS = (
     "evaluation/runs",
     "evaluation/metrics",
     "evaluation/baselines",
+    "evaluation/independent",
     "collector/sources/kmsg",
 )
 KINDS = (".py", ".toml", ".csv")
@@ -74,7 +75,7 @@ def jobs_of(wanted: Wanted) -> list[Job]:
 
 
 def _magnitudes(scenario: str, asked: Sequence[str]) -> Iterator[str]:
-    swept = load_scenario(scenario).swept
+    swept = scenario_of(scenario).swept
     for magnitude in asked:
         if magnitude == "nominal":
             yield magnitude

@@ -12,6 +12,8 @@ from typing import Any, Literal
 from detectors import all_detectors
 from detectors.incidents import Incidents
 from evaluation.baselines import BASELINES
+from evaluation.independent import WORLDS
+from evaluation.independent.run import IndependentRun, run_of
 from evaluation.metrics.false_alarms import FalseAlarm, false_alarms
 from evaluation.metrics.match import Case, Evidence, match
 from evaluation.metrics.panel import Candidate, Panel, judge
@@ -86,8 +88,17 @@ def fusion_of(name: str) -> Callable[[], Fusion] | None:
     return Incidents if name == OURS else None
 
 
+def made(job: Job) -> Run | IndependentRun:
+    """The run of a job, whoever wrote its world: one of another author has the size and the
+    magnitude that it has. ValueError as from rendered.
+    """
+    if job.scenario in WORLDS:
+        return run_of(job.scenario, WORLDS[job.scenario], job.seed, job.split)
+    return rendered(job)
+
+
 def rendered(job: Job) -> Run:
-    """The run of a job.
+    """The run of a job of the suite.
 
     ValueError for an unknown scenario or magnitude, or for a run too short for what happens in it.
     """
@@ -164,7 +175,7 @@ def run_job(
     ``watch`` gets every observation as it passes, ``keep`` the findings and incidents of each
     candidate.
     """
-    run = rendered(job)
+    run = made(job)
     truths, agents = plain_truths(run), judged_agents(run, job.agents)
     candidates = [
         one for name, scope in job.contestants for one in _candidates(name, scope, agents)
@@ -172,8 +183,8 @@ def run_job(
     restart_at_ns = (
         run.topology.begin_ns + round(run.seconds / 2 * SECOND_NS) if job.restart else None
     )
-    periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), STEP_S) | {
-        "host": HOST_PERIOD_S
+    periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), run.step_s) | {
+        "host": max(HOST_PERIOD_S, run.step_s)
     }
     until_ns = judge(
         _watched(run, watch),
@@ -196,7 +207,7 @@ def run_job(
     }
 
 
-def judged_agents(run: Run, most: int | None) -> frozenset[str]:
+def judged_agents(run: Run | IndependentRun, most: int | None) -> frozenset[str]:
     """Nodes whose agents are run in scope node: the first ``most`` of those with a fault, in a
     healthy run of all.
 
@@ -219,7 +230,9 @@ def _candidates(name: str, scope: Scope, agents: frozenset[str]) -> Iterator[Can
         yield Candidate(SHIPPED, scope, Shipped(first, Incidents))
 
 
-def _watched(run: Run, watch: Callable[[Observation], None] | None) -> Iterable[Observation]:
+def _watched(
+    run: Run | IndependentRun, watch: Callable[[Observation], None] | None
+) -> Iterable[Observation]:
     for observation in run.observations():
         if watch is not None:
             watch(observation)
@@ -227,11 +240,15 @@ def _watched(run: Run, watch: Callable[[Observation], None] | None) -> Iterable[
 
 
 def _result(
-    candidate: Candidate, truths: Sequence[Truth], until_ns: int, run: Run, agents: frozenset[str]
+    candidate: Candidate,
+    truths: Sequence[Truth],
+    until_ns: int,
+    run: Run | IndependentRun,
+    agents: frozenset[str],
 ) -> dict[str, Any]:
     watched = 1.0
     if candidate.scope == "node":
-        watched = len(agents) / run.topology.nodes
+        watched = len(agents) / len(run.topology.hosts)
         truths = [
             truth
             for truth, simulated in zip(truths, run.truth, strict=True)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evaluation.metrics.scope import Scope
-from evaluation.runs.cost_estimate import every_scenario, seconds_of
+from evaluation.runs.cost_estimate import seconds_of
 from evaluation.runs.run import OURS, Job, Split
-from simulator.fleet import Scenario, load_scenario
+from evaluation.runs.scenarios import every_scenario, scenario
+from simulator.fleet import Scenario
 
 Candidates = tuple[tuple[str, Scope], ...]
 
@@ -80,10 +81,10 @@ def suite(claim: Claim) -> list[Job]:
     half-way, and the baselines. Then ours over the fleet in runs with as many nodes as the cases
     need, at nominal and half magnitude, and a healthy fleet of 4,096 GPUs.
     """
-    scenarios = [every_scenario().get(name) or load_scenario(name) for name in claim.scenarios]
-    jobs = [_own_size(scenario, claim) for scenario in scenarios]
+    scenarios = [every_scenario().get(name) or scenario(name) for name in claim.scenarios]
+    jobs = [_own_size(one, claim) for one in scenarios]
     if claim.ours and "fleet" in claim.scopes:
-        jobs += [job for scenario in scenarios for job in _many_cases(scenario, claim)]
+        jobs += [job for one in scenarios for job in _many_cases(one, claim)]
         jobs += _healthy_fleet(claim) if LARGE_AND_LONG in claim.scenarios else ()
     return sorted((job for job in jobs if job.contestants), key=seconds_of, reverse=True)
 
@@ -149,8 +150,8 @@ def _sharing(fault: str, magnitude: str) -> int:
 
 def _healthy_fleet(claim: Claim) -> Iterator[Job]:
     """As many large runs as the healthy scenarios at their own size leave to be watched."""
-    healthy = [scenario for scenario in every_scenario().values() if scenario.kind == "healthy"]
-    watched = sum(months_of(scenario.nodes, scenario.days) for scenario in healthy)
+    healthy = [one for one in every_scenario().values() if one.kind == "healthy"]
+    watched = sum(months_of(one.nodes, one.days) for one in healthy)
     for number in range(math.ceil((HEALTHY_MONTHS - watched) / months_of(FLEET, FLEET_DAYS))):
         seed = claim.first_seed + 1 + number
         yield Job(

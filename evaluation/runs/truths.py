@@ -4,14 +4,14 @@ neighbours, where symptoms may show.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from evaluation.metrics import truth as plain
 from evaluation.metrics.truth import Entity, entity_of
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
-from simulator.fleet import Run, Truth
-from simulator.fleet.topology import GPUS
+from simulator.fleet import Truth
 
 # a fault that cannot be detected within the run (a flap that does not come a third time) has no
 # deadline in it
@@ -21,38 +21,93 @@ NEVER_S = 10 * 365 * 86_400.0
 ALIASES: Mapping[str, tuple[str, ...]] = {"rank": ("gpu",), "collector": ("node",)}
 
 
-def plain_truths(run: Run) -> list[plain.Truth]:
+class JobOnHosts(Protocol):
+    """A job of a run: seconds since its start."""
+
+    @property
+    def id(self) -> str:
+        """The scheduler's id."""
+
+    @property
+    def start_s(self) -> float:
+        """When it began."""
+
+    @property
+    def end_s(self) -> float:
+        """When it really ended."""
+
+
+class Surroundings(Protocol):
+    """What stands where in a run: hosts, devices of hosts and of switches, jobs."""
+
+    @property
+    def begin_ns(self) -> int:
+        """Unix time of the start."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of all nodes."""
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """All devices, those of switches included."""
+
+    @property
+    def jobs(self) -> Sequence[Any]:
+        """All jobs, each a JobOnHosts."""
+
+    def hosts_of(self, job: Any, /) -> tuple[str, ...]:
+        """The hosts of one of its jobs."""
+
+
+class Judgeable(Protocol):
+    """A run with its truth, whoever wrote its world."""
+
+    @property
+    def topology(self) -> Surroundings:
+        """Where it happens."""
+
+    @property
+    def truth(self) -> tuple[Truth, ...]:
+        """What is really wrong."""
+
+
+def plain_truths(run: Judgeable) -> list[plain.Truth]:
     """All faults of a run, in plain values."""
     places = _Places(run)
     return [places.truth(truth) for truth in run.truth]
 
 
-def hosts_of(run: Run, truth: Truth) -> tuple[str, ...]:
+def hosts_of(run: Judgeable, truth: Truth) -> tuple[str, ...]:
     """The nodes that a fault strikes; none where it is only in the fabric."""
     hosts = _named_hosts(truth)
     return tuple(host for host in run.topology.hosts if host in hosts)
 
 
-def _named_hosts(truth: Truth) -> set[str]:
+def _named_hosts(truth: Truth) -> frozenset[str]:
     devices = [truth.entity] if isinstance(truth.entity, Device) else []
-    return {device.host for device in (*devices, *truth.members)} | {str(truth.entity)}
+    return frozenset({*(device.host for device in (*devices, *truth.members)), str(truth.entity)})
 
 
 class _Places:
     """Sets of entities of one run's topology."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Judgeable) -> None:
         self._topology = run.topology
-        self._row = {host: node for node, host in enumerate(run.topology.hosts)}
+        self._hosts = frozenset(run.topology.hosts)
+        self._of_host: dict[str, list[Device]] = {}
+        for device in run.topology.devices:
+            self._of_host.setdefault(device.host, []).append(device)
         self._peer = {
             device.id: device.attributes["peer"]
-            for device in (*run.topology.ports, *run.topology.switch_ports)
+            for device in run.topology.devices
+            if device.kind == "ib_port" and "peer" in device.attributes
         }
 
     def truth(self, truth: Truth) -> plain.Truth:
         """One fault."""
         exact = _exact(truth)
-        nodes = self._nodes(truth)
+        nodes = _named_hosts(truth) & self._hosts
         jobs = self._jobs(nodes, truth)
         members = frozenset(entity_of(device) for device in truth.members) - exact
         around = {
@@ -63,7 +118,7 @@ class _Places:
         around |= {"same": exact | members, "peers": self._peers(exact | members)}
         containers = frozenset(
             {
-                *(Entity("node", self._topology.hosts[n]) for n in nodes),
+                *(Entity("node", host) for host in nodes),
                 *(Entity("job", job.id) for job in jobs),
             }
         )
@@ -92,10 +147,7 @@ class _Places:
             secondary=secondary,
         )
 
-    def _nodes(self, truth: Truth) -> tuple[int, ...]:
-        return tuple(sorted(self._row[host] for host in _named_hosts(truth) if host in self._row))
-
-    def _jobs(self, nodes: tuple[int, ...], truth: Truth) -> list[_Job]:
+    def _jobs(self, nodes: frozenset[str], truth: Truth) -> list[JobOnHosts]:
         """Jobs that held one of the nodes while the fault lasted, and the job
         that is the entity itself.
         """
@@ -103,55 +155,52 @@ class _Places:
             (at - self._topology.begin_ns) / SECOND_NS for at in (truth.onset_ns, truth.end_ns)
         )
         return [
-            _Job(job.id, job.nodes)
+            job
             for job in self._topology.jobs
             if job.id == truth.entity
-            or (set(job.nodes) & set(nodes) and job.start_s <= ended and job.end_s >= began)
+            or (
+                job.start_s <= ended
+                and job.end_s >= began
+                and not nodes.isdisjoint(self._topology.hosts_of(job))
+            )
         ]
 
-    def _of_nodes(self, nodes: Iterable[int]) -> frozenset[Entity]:
+    def _of_nodes(self, hosts: Iterable[str]) -> frozenset[Entity]:
         """Nodes with their GPUs and ports."""
-        rows = [node * GPUS + slot for node in nodes for slot in range(GPUS)]
-        devices = [*self._topology.gpus, *self._topology.ports]
-        hosts = frozenset(Entity("node", self._topology.hosts[node]) for node in nodes)
-        return hosts | {
-            entity_of(devices[row + part]) for row in rows for part in (0, len(self._topology.gpus))
-        }
+        return frozenset(
+            entity
+            for host in hosts
+            for entity in (Entity("node", host), *map(entity_of, self._of_host.get(host, ())))
+        )
 
-    def _of_jobs(self, jobs: Iterable[_Job]) -> frozenset[Entity]:
+    def _of_jobs(self, jobs: Iterable[JobOnHosts]) -> frozenset[Entity]:
         """Jobs with all devices of their nodes."""
         listed = list(jobs)
         return frozenset(Entity("job", job.id) for job in listed) | self._of_nodes(
-            {node for job in listed for node in job.nodes}
+            {host for job in listed for host in self._topology.hosts_of(job)}
         )
 
-    def _of_racks(self, nodes: Iterable[int]) -> frozenset[Entity]:
+    def _of_racks(self, nodes: Iterable[str]) -> frozenset[Entity]:
         """Racks with all their nodes' devices."""
-        racks = {self._topology.rack(node) for node in nodes}
-        inside = [
-            node for node in range(self._topology.nodes) if self._topology.rack(node) in racks
-        ]
+        racks = {self._rack(host) for host in nodes} - {""}
+        inside = [host for host in self._topology.hosts if self._rack(host) in racks]
         return frozenset(Entity("rack", rack) for rack in racks) | self._of_nodes(inside)
+
+    def _rack(self, host: str) -> str:
+        return next(
+            (d.attributes["rack"] for d in self._of_host.get(host, ()) if "rack" in d.attributes),
+            "",
+        )
 
     def _peers(self, entities: Iterable[Entity]) -> frozenset[Entity]:
         """The other ends of ports, with the nodes or switches they belong to."""
         ends = {self._peer[entity.id] for entity in entities if entity.id in self._peer}
-        both = [
-            device
-            for device in (*self._topology.ports, *self._topology.switch_ports)
-            if device.id in ends
-        ]
+        both = [device for device in self._topology.devices if device.id in ends]
         places = {
-            Entity("node" if device.host in self._row else "switch", device.host) for device in both
+            Entity("node" if device.host in self._hosts else "switch", device.host)
+            for device in both
         }
         return frozenset({*(entity_of(device) for device in both), *places})
-
-
-class _Job:
-    """Id and nodes of a job."""
-
-    def __init__(self, name: str, nodes: tuple[int, ...]) -> None:
-        self.id, self.nodes = name, nodes
 
 
 def _exact(truth: Truth) -> frozenset[Entity]:

@@ -79,6 +79,11 @@ class Topology:
         return tuple(self.node(node, 0) for node in range(self.nodes))
 
     @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """All devices, the switches' ends of links included."""
+        return (*self.gpus, *self.ports, *self.switch_ports)
+
+    @cached_property
     def switches(self) -> tuple[str, ...]:
         """Names of the leaf switches."""
         return tuple(
@@ -112,6 +117,10 @@ class Topology:
     def node_of(self, device_id: str) -> str:
         """Host of a GPU or port by id; KeyError for an unknown one."""
         return host_name(self._node_of[device_id])
+
+    def hosts_of(self, job: FleetJob) -> tuple[str, ...]:
+        """Names of the nodes of a job."""
+        return tuple(host_name(node) for node in job.nodes)
 
     def job_at(self, host: str, time_ns: int) -> FleetJob | None:
         """The job that held a node at an instant."""

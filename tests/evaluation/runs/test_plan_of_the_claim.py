@@ -9,8 +9,9 @@ from collections import Counter
 import pytest
 
 from collector.cli.main import main
-from evaluation.runs.cost_estimate import every_scenario, seconds_of
+from evaluation.runs.cost_estimate import seconds_of
 from evaluation.runs.run import OURS, Job, judged_agents, rendered, scaled
+from evaluation.runs.scenarios import every_scenario
 from evaluation.runs.suite import CASES, HEALTHY_MONTHS, Claim, months_of, suite
 
 CLAIM = Claim(
