@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
@@ -17,6 +17,8 @@ from collector.config.load import load
 
 if TYPE_CHECKING:
     from collector.cli.nccl_files import Saved
+    from collector.config.settings import Roots as Trees
+    from collector.nccl_settings.model import Problem
     from detectors.nccl.verdict import Verdict
 
 NAME = "nccl"
@@ -54,11 +56,13 @@ def options(parser: Parser) -> None:
         help="a file, a directory of files, or - for standard input",
     )
     explain.add_argument("--format", choices=FORMATS, default="text", help="text (default) or json")
+    add_settings(explain, only=("path",))
     status = what.add_parser(
         "status",
-        usage="tocsin nccl status [--format text|json] [--path.procfs DIR]",
-        help="list this node's NCCL processes",
-        description="List this node's NCCL processes and the data they provide.",
+        usage="tocsin nccl status [--format text|json] [--path.procfs DIR] [--path.sysfs DIR]",
+        help="list this node's NCCL processes, and settings that do not fit the node",
+        description="List this node's NCCL processes, the data they provide, and their settings "
+        "that do not fit the node.",
     )
     status.add_argument("--format", choices=FORMATS, default="text", help="text (default) or json")
     add_settings(status, only=("path",))
@@ -69,12 +73,16 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "status":
         from collector.cli import nccl_status  # noqa: PLC0415 - explain needs no discovery
 
-        return nccl_status.run(args.format, load(inputs(args)).config.path.below("procfs"))
-    return _explain(args.files, args.format)
+        path = load(inputs(args)).config.path
+        return nccl_status.run(args.format, path.below("procfs"), path.below("sysfs"))
+    return _explain(args.files, args.format, load(inputs(args)).config.path)
 
 
-def _explain(paths: Sequence[str], form: str) -> int:
+def _explain(paths: Sequence[str], form: str, trees: Trees) -> int:
     from collector.cli.nccl_files import STANDARD_INPUT, files_in, read_saved  # noqa: PLC0415 - help needs no parsers
+    from collector.facts.node import facts_of_host  # noqa: PLC0415
+    from collector.nccl_settings.logs import LoggedSettings  # noqa: PLC0415
+    from collector.nccl_settings.table import problems  # noqa: PLC0415
     from detectors.nccl.jobs import cases  # noqa: PLC0415
     from detectors.nccl.judge import foremost_first, judge  # noqa: PLC0415
 
@@ -83,22 +91,38 @@ def _explain(paths: Sequence[str], form: str) -> int:
         print(f"tocsin: {path}: no such file or folder", file=sys.stderr)
     if form == "text" and len(missing) == len(paths):
         return 1
-    saved = [read_saved(name) for name in files_in(paths)]
+    logged = LoggedSettings()
+    saved = [read_saved(name, logged) for name in files_in(paths)]
+    ranks = logged.ranks(facts_of_host(trees.below("procfs"), trees.below("sysfs")))
+    settings = Settings(len(ranks), problems(ranks))
     found = cases([s.report for s in saved if s.report], [h for s in saved for h in s.hits])
     verdicts = foremost_first(judge(case) for case in found)
-    write: dict[str, Callable[[Sequence[Verdict], Iterable[Saved]], Iterator[str]]] = {
+    write: dict[str, Callable[[Sequence[Verdict], Iterable[Saved], Settings], Iterator[str]]] = {
         "text": _text,
         "json": _json,
     }
-    sys.stdout.writelines(write[form](verdicts, saved))
+    sys.stdout.writelines(write[form](verdicts, saved, settings))
     return 0 if any(s.understood for s in saved) else 1
 
 
-def _text(verdicts: Sequence[Verdict], saved: Iterable[Saved]) -> Iterator[str]:
+class Settings(NamedTuple):
+    """What is wrong with what logs show of a job's settings, and of how many ranks they do."""
+
+    ranks: int
+    problems: Sequence[Problem]
+
+
+def _text(verdicts: Sequence[Verdict], saved: Iterable[Saved], settings: Settings) -> Iterator[str]:
+    from collector.nccl_settings import words  # noqa: PLC0415
     from detectors.nccl.words import lines  # noqa: PLC0415
 
     for verdict in verdicts:
         yield from (f"{line}\n" for line in lines(verdict))
+        yield "\n"
+    if settings.problems:
+        yield "Settings of the job, as it logged them:\n"
+        found = words.lines(settings.problems, settings.ranks)
+        yield from (f"  {line}\n" for line in found)
         yield "\n"
     for one in saved:
         parsed = ", ".join(
@@ -123,12 +147,19 @@ def _plural(word: str) -> str:
     )
 
 
-def _json(verdicts: Sequence[Verdict], saved: Iterable[Saved]) -> Iterator[str]:
+def _json(verdicts: Sequence[Verdict], saved: Iterable[Saved], settings: Settings) -> Iterator[str]:
     """The verdict of the job that is worst off at the top; others, where files of several
     jobs were given, beside it.
     """
+    from collector.nccl_settings.words import document  # noqa: PLC0415
+
     documents = [verdict.document() for verdict in verdicts]
-    whole = {**documents[0], "files": [_file(one) for one in saved], "other_jobs": documents[1:]}
+    whole = {
+        **documents[0],
+        "settings": [document(one) for one in settings.problems],
+        "files": [_file(one) for one in saved],
+        "other_jobs": documents[1:],
+    }
     yield json.dumps(whole, indent=2) + "\n"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from collector.nccl_settings.logs import LoggedSettings
 from collector.sources.joblog.lines import Joiner
 from collector.sources.joblog.match import hits
 from collector.sources.nccl.ras.parse import looks_like_ras
@@ -67,8 +68,10 @@ def files_in(paths: Sequence[str]) -> list[str]:
     return list(found.values())
 
 
-def read_saved(name: str) -> Saved:
-    """What a file holds. What is wrong with it is said in ``discarded``; nothing raises."""
+def read_saved(name: str, settings: LoggedSettings | None = None) -> Saved:
+    """What a file holds; what a log says of NCCL's settings goes to ``settings``. What is wrong
+    with it is said in ``discarded``; nothing raises.
+    """
     try:
         with _opened(name) as file:
             head = file.read(HEAD)
@@ -77,8 +80,8 @@ def read_saved(name: str) -> Saved:
                 return first
             said = first.discarded if first else ()
             file.seek(0)
-            log = _log(name, file)
-            return log if log.hits or first is None else Saved(name, discarded=said)
+            log = _log(name, file, settings or LoggedSettings())
+            return log if log.understood or first is None else Saved(name, discarded=said)
     except OSError as error:
         return Saved(name, discarded=(Discard("the whole file", error.strerror or str(error)),))
 
@@ -119,12 +122,13 @@ def _document(name: str, head: bytes, file: BinaryIO) -> Saved:
     return Saved(name, report.teller, report, (), dict(report.parsed), (*why, *report.discarded))
 
 
-def _log(name: str, file: BinaryIO) -> Saved:
-    joiner, found, lines, long, more = Joiner(), list[Hit](), 0, 0, 0
+def _log(name: str, file: BinaryIO, settings: LoggedSettings) -> Saved:
+    joiner, found, lines, long, more, of_settings = Joiner(), list[Hit](), 0, 0, 0, 0
     for raw in _lines(file):
         lines += 1
         long += len(raw) > MAX_LINE
         line = joiner.add(raw[:MAX_LINE].decode(errors="replace"))
+        of_settings += line is not None and settings.add(line)
         for hit in hits(line, name) if line else ():
             if len(found) < MAX_HITS:
                 found.append(hit)
@@ -134,14 +138,14 @@ def _log(name: str, file: BinaryIO) -> Saved:
         [Discard("lines", f"only their first {MAX_LINE} bytes were read", long)] if long else []
     )
     discards += [Discard("matching lines", f"after the first {MAX_HITS}", more)] if more else []
-    if not found:
+    if not found and not of_settings:
         discards.append(Discard("the whole file", "no line of it says anything about a stall"))
     return Saved(
         name,
-        "log" if found else "",
+        "log" if found or of_settings else "",
         None,
         tuple(found),
-        {"line": lines, "match": len(found)},
+        {"line": lines, "match": len(found)} | ({"setting": of_settings} if of_settings else {}),
         tuple(discards),
     )
 

@@ -1,16 +1,23 @@
-"""``tocsin nccl status``: which processes of this node speak NCCL, and what each would tell
-when its job stands still.
+"""``tocsin nccl status``: which processes of this node use NCCL, what each would report when its
+job stalls, and which of their settings do not fit the node.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from collector.agent.environment import host_name
+from collector.facts.node import node_facts
+from collector.nccl_settings.model import Problem
+from collector.nccl_settings.ranks import ranks_by_job
+from collector.nccl_settings.table import problems
+from collector.nccl_settings.words import document, lines
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.library import Versions, search, version_of
 from collector.sources.nccl.discovery.scan import Scan, Scanner
@@ -75,22 +82,35 @@ def _ras(found: Found, version: str, listening: str) -> str:
     return "asked on suspicion" if listening else "no socket"
 
 
-def run(form: str, proc: Path) -> int:
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """What is wrong with the settings of a job: ``job`` its name, ``ranks`` those on this node."""
+
+    job: str
+    ranks: int
+    problems: Sequence[Problem]
+
+
+def run(form: str, proc: Path, sysfs: Path) -> int:
     """Print; 1 where /proc cannot be read."""
     try:
         scan = Scanner(proc).scan(0.0)
     except OSError as error:
         print(f"tocsin: {proc}: {error.strerror}", file=sys.stderr)
         return 1
-    write: dict[str, Callable[[Sequence[Row], Scan], Iterator[str]]] = {
+    found = list(rows(proc, scan))
+    node = node_facts(host_name(os.environ), proc, sysfs)
+    jobs = ranks_by_job(proc, node, ((row.found, row.version) for row in found))
+    settings = [JobSettings(job, len(ranks), problems(ranks)) for job, ranks in jobs.items()]
+    write: dict[str, Callable[[Sequence[Row], Sequence[JobSettings], Scan], Iterator[str]]] = {
         "text": _text,
         "json": _json,
     }
-    sys.stdout.writelines(write[form](list(rows(proc, scan)), scan))
+    sys.stdout.writelines(write[form](found, settings, scan))
     return 0
 
 
-def _text(found: Sequence[Row], scan: Scan) -> Iterator[str]:
+def _text(found: Sequence[Row], settings: Sequence[JobSettings], scan: Scan) -> Iterator[str]:
     for row in sorted(found, key=lambda r: (r.found.job, r.found.rank, r.found.pid)):
         who = row.found
         rank = f" rank {who.rank}" if who.rank >= 0 else ""
@@ -104,6 +124,10 @@ def _text(found: Sequence[Row], scan: Scan) -> Iterator[str]:
             "  also gives: "
             f"{', '.join(row.settings) or 'nothing more; docs/nccl.md says what a job may set'}\n"
         )
+    for one in settings:
+        if one.problems:
+            yield f"Settings of {one.job or 'a job without a name'}:\n"
+            yield from (f"  {line}\n" for line in lines(one.problems, one.ranks))
     silent = len(scan.processes) - len(found)
     yield (
         f"{len(found)} process(es) speak NCCL, {silent} hold GPUs without it, {scan.hidden} "
@@ -111,13 +135,17 @@ def _text(found: Sequence[Row], scan: Scan) -> Iterator[str]:
     )
 
 
-def _json(found: Sequence[Row], scan: Scan) -> Iterator[str]:
-    document = {
+def _json(found: Sequence[Row], settings: Sequence[JobSettings], scan: Scan) -> Iterator[str]:
+    whole = {
         "processes": [_document(row) for row in found],
+        "settings": [
+            {"job": one.job, "ranks": one.ranks, "problems": [*map(document, one.problems)]}
+            for one in settings
+        ],
         "hold_gpus": len(scan.processes),
         "hidden": scan.hidden,
     }
-    yield json.dumps(document, indent=2) + "\n"
+    yield json.dumps(whole, indent=2) + "\n"
 
 
 def _document(row: Row) -> dict[str, Any]:

@@ -33,7 +33,9 @@ _GROUP = compiled(
 )
 
 
-class _Shell(NamedTuple):
+class Shell(NamedTuple):
+    """What is around a message: time and host of its writer, as far as the line bears them."""
+
     message: str
     time_ns: int = 0
     host: str = ""
@@ -47,7 +49,7 @@ def hits(line: Line, origin: str = "") -> Iterator[Hit]:
 
     Never raises, and takes linear time, whatever stands in it.
     """
-    shell = _shell(line)
+    shell = shell_of(line)
     for pattern in PATTERNS:
         fields = pattern.fields(shell.message)
         if fields is not None:
@@ -57,7 +59,7 @@ def hits(line: Line, origin: str = "") -> Iterator[Hit]:
 _BY_NAME = {pattern.name: pattern for pattern in PATTERNS}
 
 
-def _hit(name: str, shell: _Shell, fields: Mapping[str, str], line: Line, origin: str) -> Hit:
+def _hit(name: str, shell: Shell, fields: Mapping[str, str], line: Line, origin: str) -> Hit:
     pattern = _BY_NAME[name]
     group = _GROUP.search(shell.message) if "[PG " in shell.message else None
     return Hit(
@@ -77,12 +79,12 @@ def _hit(name: str, shell: _Shell, fields: Mapping[str, str], line: Line, origin
     )
 
 
-def _shell(line: Line) -> _Shell:
+def shell_of(line: Line) -> Shell:
     """The reporter of a line; of one without a shell the whole text is the message."""
     text = line.text
     if " NCCL " in text and (match := _NCCL.search(text)):
         stamp = unix_ns(match["ts"]) if match["ts"] else 0
-        return _Shell(match["msg"], stamp, match["host"], int32(match["pid"]), int32(match["dev"]))
+        return Shell(match["msg"], stamp, match["host"], int32(match["pid"]), int32(match["dev"]))
     if "pp:" in text and (match := _C10D.search(text)):
-        return _Shell(match["msg"], world_rank=int32(match["rank"]))
-    return _Shell(text)
+        return Shell(match["msg"], world_rank=int32(match["rank"]))
+    return Shell(text)

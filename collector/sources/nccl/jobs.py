@@ -136,7 +136,7 @@ class Jobs:
             facts: dict[str, Value] = {
                 "job": job.name,
                 "gpus": " ".join(gpus),
-                **_hosts(job.present),
+                **hosts_of(job.present),
                 **likeness,
             }
             yield Event(*at, self._node, "job_started", facts)
@@ -164,7 +164,7 @@ class Jobs:
         return Event(*at, self._node, kind, facts)
 
 
-def _hosts(processes: Sequence[Found]) -> dict[str, int]:
+def hosts_of(processes: Sequence[Found]) -> dict[str, int]:
     """How many hosts the job has: its launcher gave the number of ranks and the hosts are alike, or
     Slurm gave the number of nodes.
 

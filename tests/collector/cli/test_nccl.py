@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from collector.cli import nccl_files
 from collector.cli.main import main
+from tests.collector.facts.tree import Tree
 from tests.collector.sources.nccl.discovery.proctree import UUIDS, add_gpus, add_process
 from tests.sources import ROOT
 
@@ -243,6 +244,55 @@ def test_a_missing_file_is_the_first_thing_that_is_said(
     captured = capsys.readouterr()
     assert captured.err == f"tocsin: {lost}: no such file or folder\n"
     assert "rank 2" in captured.out.lower()
+
+
+def test_settings_that_a_job_logged_are_judged(explain: Explain, tmp_path: Path) -> None:
+    """With NCCL_DEBUG=INFO each rank logs what it read; paths of users stay unsaid."""
+    log = tmp_path / "job.out"
+    log.write_text(
+        "n1:10:11 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
+        "n1:10:11 [0] NCCL INFO NCCL_DEBUG_FILE set by environment to /home/ada/nccl.log\n"
+        "n2:20:21 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 14.\n"
+        "n2:20:21 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.2<0>\n"
+        "n1:10:11 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n"
+    )
+    told = explain(log)
+    assert {(one["rule"], *one["ranks"]) for one in told["settings"]} == {
+        ("ib_disabled", "process 10 on n1"),
+        ("ib_timeout", "process 20 on n2"),
+        ("traffic_class", "process 20 on n2"),
+    }
+    assert "ada" not in json.dumps(told["settings"])
+    assert (told["class"], told["files"][0]["kind"]) == ("no_evidence", "log")
+
+
+def test_a_log_of_this_node_is_held_against_what_the_node_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The name in the log is this host's, so its ports count."""
+    tree, log = Tree(tmp_path), tmp_path / "job.out"
+    log.write_text("n1:10:11 [0] NCCL INFO NCCL_IB_HCA set to mlx5_7\n")
+    roots = ["--path.procfs", str(tree.proc), "--path.sysfs", str(tree.sysfs)]
+    assert main(["nccl", "explain", str(log), *roots]) == 0
+    text = capsys.readouterr().out
+    assert "wrong: NCCL_IB_HCA=mlx5_7: no such port on n1: mlx5_7" in text
+    assert "change: export NCCL_IB_HCA==mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1" in text
+
+
+def test_status_shows_settings_that_do_not_fit_the_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Below the processes of each job, and as JSON."""
+    tree = Tree(tmp_path)
+    environ = "SLURM_JOB_ID=71 SLURM_STEP_ID=0 RANK=0 NCCL_SOCKET_IFNAME=ib0"
+    add_process(tree.proc, 812, gpus=(0,), library="/nccl/libnccl.so.2.27.3", environ=environ)
+    roots = ["--path.procfs", str(tree.proc), "--path.sysfs", str(tree.sysfs)]
+    assert main(["nccl", "status", *roots]) == 0
+    text = capsys.readouterr().out
+    assert "Settings of 71.0:\n  wrong: NCCL_SOCKET_IFNAME=ib0: no such interface" in text
+    assert main(["nccl", "status", "--format", "json", *roots]) == 0
+    (job,) = json.loads(capsys.readouterr().out)["settings"]
+    assert (job["job"], job["ranks"], job["problems"][0]["rule"]) == ("71.0", 1, "socket_interface")
 
 
 def test_a_bad_file_does_not_hide_the_good_ones(explain: Explain, tmp_path: Path) -> None:

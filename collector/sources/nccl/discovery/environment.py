@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from collector.sources.nccl.discovery.setting_names import KEPT as SETTINGS
 from collector.sources.nccl.sanitize import printable
 
 MAX_BYTES = 1 << 20
@@ -42,6 +43,7 @@ KEPT = frozenset(
             "TORCH_NCCL_DEBUG_INFO_PIPE_FILE",
         ),
         *("TORCH_WORKER_SERVER_SOCKET", "XDG_CACHE_HOME", "HOME"),
+        *SETTINGS,
     )
 )
 _NOTHING = frozenset({"", "none", "None"})  # torchrun's run id where nobody gave one is "none"

@@ -1,0 +1,1 @@
+"""What a job set for NCCL, held against what its nodes have."""

@@ -1,0 +1,82 @@
+"""The ranks of jobs that run on this node, with what each set."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from collector.facts.model import NodeFacts
+from collector.facts.processes import process_facts
+from collector.nccl_settings.model import Rank
+from collector.sources.nccl.discovery.found import Found
+from collector.sources.nccl.discovery.library import version_of
+from collector.sources.nccl.discovery.mounts import is_local
+from collector.sources.nccl.discovery.setting_names import KEPT
+from collector.sources.nccl.jobs import hosts_of
+from collector.sources.nccl.sanitize import printable
+from collector.sources.untrusted import read_regular
+
+FILE = "/etc/nccl.conf"  # for all processes; what the environment has goes first (env.rst)
+MAX_BYTES, MAX_VALUE = 1 << 16, 512
+_LINE = re.compile(r"^\s*(\w{1,64})\s*=\s*(.*?)\s*$", re.MULTILINE)
+
+
+def ranks_by_job(
+    proc: Path, node: NodeFacts, processes: Iterable[tuple[Found, str]]
+) -> dict[str, list[Rank]]:
+    """Of processes with their NCCL version ("" is unknown), by the name of their job."""
+    jobs: dict[str, list[tuple[Found, str]]] = defaultdict(list)
+    for found, version in processes:
+        jobs[found.job].append((found, version))
+    here = _namespace(proc / "1") or _namespace(proc / "self")
+    return {
+        job: _ranks(proc, node, members, here) for job, members in sorted(jobs.items()) if members
+    }
+
+
+def _ranks(
+    proc: Path, node: NodeFacts, members: Sequence[tuple[Found, str]], here: int
+) -> list[Rank]:
+    hosts = hosts_of([found for found, _ in members]).get("hosts", 0)
+    return [
+        Rank(
+            found.pid,
+            found.rank,
+            node.host,
+            settings_of(found.environment, proc / str(found.pid)),
+            version_of(version),
+            found.uuids,
+            process_facts(
+                proc / str(found.pid), foreign=bool(here and found.network not in (0, here))
+            ),
+            node,
+            hosts=hosts,
+        )
+        for found, version in sorted(members, key=lambda one: (one[0].rank, one[0].pid))
+    ]
+
+
+def settings_of(environment: Mapping[str, str], process: Path) -> dict[str, str]:
+    """What a process set: its environment, and the file that the image or the node has for all."""
+    return file_settings(process) | {k: v for k, v in environment.items() if k in KEPT}
+
+
+def file_settings(process: Path) -> dict[str, str]:
+    """Settings in /etc/nccl.conf as the process sees it; none where it may not be read."""
+    if not is_local(process, FILE):
+        return {}
+    try:
+        data = read_regular(FILE, root=process / "root", max_bytes=MAX_BYTES)
+    except OSError:
+        return {}
+    pairs = _LINE.findall(data.decode(errors="replace"))
+    return {name: printable(value, MAX_VALUE) for name, value in pairs if name in KEPT}
+
+
+def _namespace(process: Path) -> int:
+    try:
+        return (process / "ns/net").stat().st_ino
+    except OSError:
+        return 0
