@@ -12,14 +12,14 @@ from detectors.kit.joined import Joinable, Joined
 from detectors.kit.labelled import labelled, unlabelled
 from detectors.kit.snapshot import Snapshotable, State
 from detectors.kit.stateful import from_text_array, text_array
-from detectors.paging import ShadowMode, recorded
+from detectors.paging import CHANGES, ShadowMode
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.interfaces import Detector
 from pipeline.node_times import NodeTimes
 from pipeline.observation import Observation
 
-FAILED = "failed"  # label in a state
+FAILED, SHADOW = "failed", "shadow"  # labels in a state
 
 
 class Asked(NamedTuple):
@@ -33,10 +33,10 @@ class Together:
     """A detector that holds all nodes."""
 
     def __init__(self, detector: Detector) -> None:
-        shadow = isinstance(detector, ShadowMode)
         self.name = detector.name
+        self._shadow = detector if isinstance(detector, ShadowMode) else None
         self._joined = joined(detector.detector if isinstance(detector, ShadowMode) else detector)
-        self._as_shown: Callable[[Finding], Finding] = recorded if shadow else _as_it_is
+        self._changed: dict[str, ShadowMode] = {}  # on nodes whose labels say so
         self._failed: set[str] = set()  # nodes with which it failed last
 
     def asked(self, whole: Observation, parts: Sequence[Observation]) -> Iterator[Asked]:
@@ -49,11 +49,22 @@ class Together:
     def judge(self, asked: Asked) -> list[tuple[str, Finding]]:
         """The findings, each with its node. ValueError for one of another node."""
         hosts = {part.host for part in asked.parts}
+        self._follow(asked.parts)
         found = self._joined.by_node(asked.whole)
         for host, finding in found:
             if host not in hosts:
                 raise ValueError(f"{finding.fault} of {host}, which was not judged")
-        return [(host, self._as_shown(finding)) for host, finding in found]
+        return [(host, self._shown(host, finding)) for host, finding in found]
+
+    def _follow(self, parts: Sequence[Observation]) -> None:
+        for part in parts:
+            if self._shadow and any(event.kind in CHANGES for event in part.events):
+                own = self._shadow.put(active=self._shadow.active)
+                self._changed.setdefault(part.host, own).follow(part)
+
+    def _shown(self, host: str, finding: Finding) -> Finding:
+        shadow = self._changed.get(host, self._shadow)
+        return shadow.shown(finding) if shadow else finding
 
     def failed(self, parts: Sequence[Observation], error: Exception | None) -> None:
         """With these nodes, or not."""
@@ -63,13 +74,22 @@ class Together:
             self._failed.difference_update(part.host for part in parts)
 
     def state(self) -> State:
-        """The detector's, and with which nodes it fails."""
-        return {**self._joined.state(), FAILED: text_array(sorted(self._failed))}
+        """The detector's, with which nodes it fails, and where it is in shadow mode or not."""
+        changed = {host: one.active for host, one in self._changed.items()}
+        return {
+            **self._joined.state(),
+            FAILED: text_array(sorted(self._failed)),
+            SHADOW: text_array(changed),
+        }
 
     def restore(self, state: State) -> None:
         """KeyError, ValueError or TypeError where it does not fit."""
         self._failed = set(from_text_array(state[FAILED]))
-        self._joined.restore({name: array for name, array in state.items() if name != FAILED})
+        if self._shadow:
+            changed = from_text_array(state[SHADOW])
+            self._changed = {host: self._shadow.put(active=on) for host, on in changed.items()}
+        own = {name: array for name, array in state.items() if name not in (FAILED, SHADOW)}
+        self._joined.restore(own)
 
 
 class Separately:
@@ -136,7 +156,3 @@ def alone(part: Observation) -> Observation:
 
 def _joinable(detector: Joinable) -> Joinable:
     return detector
-
-
-def _as_it_is(finding: Finding) -> Finding:
-    return finding

@@ -44,6 +44,8 @@ PROVED = frozenset(
     }
 )
 ALL = "all"
+# Events that change whether a detector is in shadow mode.
+CHANGES = {"shadow_mode_left": False, "shadow_mode_entered": True}
 
 
 def recorded(finding: Finding) -> Finding:
@@ -52,10 +54,40 @@ def recorded(finding: Finding) -> Finding:
 
 
 class ShadowMode:
-    """A detector whose findings have the severity ``record``, whatever it gives them."""
+    """A detector whose findings have the severity ``record``, whatever it gives them, while it is
+    in shadow mode.
 
-    def __init__(self, detector: Detector) -> None:
+    It leaves and enters it by the events ``shadow_mode_left`` and ``shadow_mode_entered``, which an
+    agent publishes when the labels of its incidents say so (detectors/trust). Where ``is_fixed``
+    the site has decided, and it stays.
+    """
+
+    def __init__(self, detector: Detector, *, active: bool = True, is_fixed: bool = False) -> None:
         self._detector = detector
+        self._active, self._is_fixed = active, is_fixed
+
+    @property
+    def active(self) -> bool:
+        """Whether its findings are recorded only."""
+        return self._active
+
+    def put(self, *, active: bool) -> ShadowMode:
+        """The same detector, in shadow mode or not."""
+        return ShadowMode(self._detector, active=active, is_fixed=self._is_fixed)
+
+    def follow(self, observation: Observation) -> None:
+        """Leave or enter shadow mode where an event of this detector says so. In joined nodes it
+        is of one agent, and not of the detector that judges them all.
+        """
+        if self._is_fixed or observation.nodes is not None:
+            return
+        for event in observation.events:
+            if event.kind in CHANGES and event.attributes.get("detector") == self.name:
+                self._active = CHANGES[event.kind]
+
+    def shown(self, finding: Finding) -> Finding:
+        """A finding as it is reported."""
+        return recorded(finding) if self._active else finding
 
     @property
     def detector(self) -> Detector:
@@ -84,19 +116,28 @@ class ShadowMode:
         self._memory.restore(state)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
-        """The detector's findings as records."""
-        return [recorded(finding) for finding in self._detector.update(observation)]
+        """The detector's findings, in shadow mode as records."""
+        self.follow(observation)
+        return [self.shown(finding) for finding in self._detector.update(observation)]
 
     def current(self) -> list[Finding]:
-        """The detector's open findings as records."""
+        """The detector's open findings, in shadow mode as records."""
         current = self._detector.current() if isinstance(self._detector, Current) else ()
-        return [recorded(finding) for finding in current]
+        return [self.shown(finding) for finding in current]
 
     @property
     def _memory(self) -> Snapshotable:
         if not isinstance(self._detector, Snapshotable):
             raise AttributeError(f"detector {self.name} has no memory")  # noqa: TRY004 - what isinstance of a protocol asks for
         return self._detector
+
+
+def paging(*, enabled: Collection[str] = (), disabled: Collection[str] = ()) -> frozenset[str]:
+    """Detectors that may page where no label has changed it: those that are proved and those for
+    which a site enables paging, without those for which it disables paging (``all``: every one).
+    """
+    allowed = frozenset(DETECTORS) if ALL in enabled else PROVED | frozenset(enabled)
+    return allowed - frozenset(DETECTORS if ALL in disabled else disabled)
 
 
 def in_service(
@@ -106,11 +147,13 @@ def in_service(
     enabled: Collection[str] = (),
     disabled: Collection[str] = (),
     declared: Mapping[str, str] = MappingProxyType({}),
+    allowed: Collection[str] | None = None,
 ) -> list[Detector]:
     """Detectors as the agent runs them: all, or ``only`` those named.
 
     Without ``shadow`` none is in shadow mode. ``enabled`` and ``disabled`` are those for which the
-    site enables or disables paging (``all``: every one); ``disabled`` overrides.
+    site enables or disables paging (``all``: every one); ``disabled`` overrides, and no label
+    changes it. ``allowed``: those that may page by the labels of before.
 
     ``declared``: the facts that the site declares of its devices (detectors/drift.py). KeyError
     for an unknown name.
@@ -123,10 +166,14 @@ def in_service(
         PowerLimit.name: lambda: PowerLimit(declared),
     }
     chosen = {name: make for name, make in makers.items() if only is None or name in only}
-    paging = set(DETECTORS) if not shadow or ALL in enabled else PROVED | set(enabled)
-    if shadow:
-        paging -= set(DETECTORS if ALL in disabled else disabled)
-    return [make() if name in paging else ShadowMode(make()) for name, make in chosen.items()]
+    if not shadow:
+        return [make() for make in chosen.values()]
+    may_page = paging(enabled=enabled, disabled=disabled) if allowed is None else allowed
+    fixed = frozenset(DETECTORS if ALL in disabled else disabled)
+    return [
+        ShadowMode(make(), active=name in fixed or name not in may_page, is_fixed=name in fixed)
+        for name, make in chosen.items()
+    ]
 
 
 def judge_in_service(

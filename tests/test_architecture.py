@@ -80,6 +80,8 @@ COMMAND_FILES = (
     "evaluation/steps.py",
     "history/command.py",
     "history/backtest_command.py",
+    "history/labels/label_command.py",
+    "history/labels/precision_command.py",
 )
 
 # Only these may catch everything, each for its reason.
@@ -189,6 +191,8 @@ NAMED_UPWARDS = {
     ("collector/cli/main.py", "gateway.command"),
     ("collector/cli/main.py", "history.command"),
     ("collector/cli/main.py", "history.backtest_command"),
+    ("collector/cli/main.py", "history.labels.label_command"),
+    ("collector/cli/main.py", "history.labels.precision_command"),
 }
 
 

@@ -132,6 +132,8 @@ class Agent:
             self._publish,
             guard=guard,
             check=self._check,
+            past=self._runtime.past,
+            labels=self._runtime.labels,
         )
         self._reporters = Reporters(
             environment.host,
@@ -158,6 +160,7 @@ class Agent:
                 self._engine.start(self._environment.clock.monotonic_ns() // 1_000_000)
                 if not remembered:
                     self._operators.remind()
+                self._operators.remind_of_labels()
                 stack.callback(self._listen())
                 self._reporters.configure(self._config.gates)
                 await self._watch()
@@ -219,7 +222,12 @@ class Agent:
             boot_id=self._environment.boot_id,
             clock=self._environment.clock,
             schedules=tuple(schedules(parts)),
-            judge=judge_of(config, runtime.metrics, self._environment.clock),
+            judge=judge_of(
+                config,
+                runtime.metrics,
+                self._environment.clock,
+                allowed=runtime.labels.allowed(config.detectors),
+            ),
             sinks=runtime.sinks,
             metrics=runtime.metrics,
             wait=self._environment.wait,
@@ -326,6 +334,8 @@ class Agent:
         )  # another configuration is no reason to forget
         self._runtime.follow(engine.judge)
         engine.start(old_engine.seq)
+        self._runtime.labels.configure(config.detectors)
+        self._operators.remind_of_labels()
         self._reporters.configure(config.gates)
         if web is not old_web:
             await old_web.stop()

@@ -31,11 +31,12 @@ def judge_of(
     only: Collection[str] | None = None,
     *,
     shadow: bool = True,
+    allowed: Collection[str] | None = None,
 ) -> Judge:
     """A judge that knows nothing yet, with all detectors or ``only`` some, as
     ``detectors.paging.in_service`` gives them.
     """
-    chosen = _detectors(config, only, shadow=shadow)
+    chosen = _detectors(config, only, shadow=shadow, allowed=allowed)
     return judge_in_service(metrics, clock, periods_of(config), chosen)
 
 
@@ -56,7 +57,13 @@ def node_horizon_of(
     )
 
 
-def _detectors(config: Config, only: Collection[str] | None, *, shadow: bool) -> list[Detector]:
+def _detectors(
+    config: Config,
+    only: Collection[str] | None,
+    *,
+    shadow: bool,
+    allowed: Collection[str] | None = None,
+) -> list[Detector]:
     section = config.detectors
     return in_service(
         only,
@@ -64,4 +71,5 @@ def _detectors(config: Config, only: Collection[str] | None, *, shadow: bool) ->
         enabled=section.off_trial,
         disabled=section.on_trial,
         declared=section.drift.declared,
+        allowed=allowed,
     )

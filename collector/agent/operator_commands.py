@@ -1,5 +1,5 @@
-"""What people tell a running agent through its socket: that they take an incident on, that a
-device is out of service.
+"""What people tell a running agent through its socket: that they take an incident on, whether it
+was real, that a device is out of service.
 
 Each is an event.
 """
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from collector.agent.label_request import Reported, label_event, labelled
+from collector.agent.labels import Labels
 from collector.node.out_of_service import Out, OutOfService, ended, started
 from pipeline.clock import Clock, Instant, instant
 from pipeline.exposition import Exposition
@@ -16,6 +18,7 @@ from pipeline.finding import Incident
 from pipeline.frame import Attributes, Device
 from pipeline.guard import Guard
 from pipeline.observation import Event, Value
+from pipeline.past_incidents import PastIncidents
 from pipeline.short_ids import LATEST, UnknownIdError, resolve
 
 MAX_TEXT = 1000  # characters of a note or reason
@@ -44,7 +47,10 @@ class OperatorCommands:
         *,
         guard: Guard,
         check: Callable[[], dict[str, Any]] = dict,
+        past: Callable[[], PastIncidents] = PastIncidents,
+        labels: Labels | None = None,
     ) -> None:
+        self._past, self._labels = past, labels
         self._node, self._guard, self._check = Device(host, "node", host), guard, check
         self._clock, self._exposition, self._out, self._publish = clock, exposition, out, publish
 
@@ -67,6 +73,7 @@ class OperatorCommands:
     def _done(self, request: dict[str, Any]) -> dict[str, Any]:
         commands: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "ack": self._ack,
+            "label": self._label,
             "maintenance": self._maintenance,
             "status": self._status,
             "check": lambda _: self._check(),
@@ -90,6 +97,29 @@ class OperatorCommands:
         self.watch()
         if self._out.all():
             self._publish([started(out, *self._now()) for out in self._out.all()])
+
+    def remind_of_labels(self) -> None:
+        """Publish what labels have changed, for a replay that begins here."""
+        changed = list(self._labels.deviations(self._node.id, self._now())) if self._labels else []
+        if changed:
+            self._publish(changed)
+
+    def _label(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._labels is None:
+            raise ValueError("this process keeps no labels")
+        now = self._now()
+        known = Reported.of(self._exposition, self._past(), now.time_ns)
+        label, device = labelled(request, known, now.time_ns)
+        if label is None:
+            return {"known": False}
+        changes = self._labels.take(label, now)
+        self._tell(label_event(label, device, now), *changes)
+        return {
+            "known": True,
+            "incident": label.incident,
+            "detector": label.detector,
+            "changes": [[one.kind, str(one.attributes["detector"])] for one in changes],
+        }
 
     def _ack(self, request: dict[str, Any]) -> dict[str, Any]:
         incident = self._incident(_text(request, "incident"))
@@ -169,8 +199,8 @@ class OperatorCommands:
             )
         return found[0]
 
-    def _tell(self, event: Event) -> None:
-        if not self._publish((event,)):
+    def _tell(self, *events: Event) -> None:
+        if not self._publish(events):
             raise ValueError("the agent is reloading its configuration or stopping: try again")
 
     def _now(self) -> Instant:

@@ -12,6 +12,7 @@ from pathlib import Path
 from collector.agent.device_health import DeviceHealthMetrics
 from collector.agent.environment import HostEnvironment
 from collector.agent.findings_log import FindingsLog
+from collector.agent.labels import Labels
 from collector.agent.local_store import local_store
 from collector.agent.snapshots import Snapshots
 from collector.config.settings import Config
@@ -74,6 +75,7 @@ class Runtime:
             process=ProcessSamples(),
         )
         self.out = OutOfService(self.state, self.metrics)
+        self.labels = Labels(self.state, self.metrics, config.detectors)
         self.device_health = DeviceHealthMetrics(self.metrics, self.exposition.findings)
         self.snapshots = Snapshots(root, world.boot_id, world.clock, self.metrics)
         recent = Recent()
@@ -90,7 +92,7 @@ class Runtime:
             out=self.out.all,
             recent=recent,
             current=lambda: self._judge.current() if self._judge else {},
-            past=lambda: self._judge.past if self._judge else PastIncidents(),
+            past=self.past,
         )
         self.suspicions = Suspicions()
         store_writer = local_store(config, world.host, world.clock, self.metrics)
@@ -121,6 +123,10 @@ class Runtime:
         self._gpus: tuple[object, ...] = ()
         self.metrics.set(agent.BUILD_INFO, 1, VERSION, platform.python_version())
         self.metrics.set(agent.SIMULATED, float(bool(world.simulated)))
+
+    def past(self) -> PastIncidents:
+        """What is over."""
+        return self._judge.past if self._judge else PastIncidents()
 
     def remember(self, judge: Judge) -> bool:
         """Give a judge the memory of the last life, show what was open then, and keep its memory

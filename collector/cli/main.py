@@ -23,6 +23,8 @@ COMMANDS: Mapping[str, str] = {
     "agent": "collector.cli.agent",
     "gateway": "gateway.command",
     "ack": "collector.cli.ack",
+    "label": "history.labels.label_command",
+    "precision": "history.labels.precision_command",
     "maintenance": "collector.cli.maintenance",
     "check": "collector.cli.check",
     "read": "collector.cli.read",

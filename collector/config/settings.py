@@ -497,6 +497,13 @@ class Detectors(Section, frozen=True):
             "every one. Overrides `off_trial`."
         ),
     ] = ()
+    follow_labels: Annotated[
+        bool,
+        _help(
+            "Whether a detector leaves shadow mode, and enters it again, when the labels of its "
+            "incidents prove it (docs/labels.md). One in `on_trial` stays in it."
+        ),
+    ] = True
     drift: Drift = field(default_factory=Drift)
 
 

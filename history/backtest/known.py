@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,27 +30,43 @@ class Known:
 
 def read(path: Path) -> list[Known]:
     """The entries of a file, by time. ConfigError with file, line and column of what is wrong."""
+    found = [row_of(row, where) for where, row in read_rows(path)]
+    return sorted(found, key=lambda one: (one.opened_ns, one.node))
+
+
+def read_rows(
+    path: Path, needed: Sequence[str] = COLUMNS[:2]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows of a CSV file with the columns that are ``needed``, none of them cut short, and where
+    each is. ConfigError.
+    """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from None
     rows = csv.DictReader(text.splitlines())
-    missing = [name for name in COLUMNS[:2] if name not in (rows.fieldnames or ())]
+    missing = [name for name in needed if name not in (rows.fieldnames or ())]
     if missing:
-        raise ConfigError(f"{path}: no column {missing[0]!r}; expected {', '.join(COLUMNS)}")
-    found = []
-    for row in rows:
-        where = f"{path}, line {rows.line_num}"
-        if not row["node"]:
-            raise ConfigError(f"{where}: node: empty")
-        opened = _time(row["opened"] or "", f"{where}: opened")
-        closed = _time(row["closed"], f"{where}: closed") if row.get("closed") else 0
-        if closed and closed < opened:
-            raise ConfigError(f"{where}: closed: before opened")
-        found.append(Known(row["node"], opened, closed, row.get("cause") or ""))
-    return sorted(found, key=lambda one: (one.opened_ns, one.node))
+        wanted = ", ".join(COLUMNS if set(needed) <= set(COLUMNS) else needed)
+        raise ConfigError(f"{path}: no column {missing[0]!r}; expected {wanted}")
+    try:
+        for row in rows:
+            yield f"{path}, line {rows.line_num}", {k: v or "" for k, v in row.items() if k}
+    except csv.Error as error:
+        raise ConfigError(f"{path}, line {rows.line_num}: {error}") from None
+
+
+def row_of(row: Mapping[str, str], where: str) -> Known:
+    """An entry of a row. ConfigError."""
+    if not row["node"]:
+        raise ConfigError(f"{where}: node: empty")
+    opened = _time(row["opened"], f"{where}: opened")
+    closed = _time(row["closed"], f"{where}: closed") if row.get("closed") else 0
+    if closed and closed < opened:
+        raise ConfigError(f"{where}: closed: before opened")
+    return Known(row["node"], opened, closed, row.get("cause", ""))
 
 
 def _time(text: str, where: str) -> int:

@@ -182,6 +182,18 @@ INCIDENTS = Metric(
     ("class", "severity"),
     "minimal",
 )
+SHADOW_MODE = Metric(
+    "tocsin_detector_shadow_mode",
+    "gauge",
+    "1 while the findings of a detector are recorded and do not alert, 0 while they may.",
+    ("detector",),
+)
+LABELLED = Metric(
+    "tocsin_detector_labelled_incidents",
+    "gauge",
+    "Incidents of a detector that operators labelled, by verdict: real, false or unclear.",
+    ("detector", "verdict"),
+)
 DEVICE_HEALTH = Metric(
     "tocsin_device_health",
     "gauge",

@@ -23,6 +23,12 @@ SCHEDULER: Attribute = (
     "who gave the GPUs to the job: slurm; absent where the job's own processes tell of it",
 )
 USER: Attribute = ("user", "name of the user who did it")
+SHADOW_MODE: tuple[Attribute, ...] = (
+    ("detector", "name of the detector"),
+    ("incident", "id of the incident whose label decided it; absent at the start of an agent"),
+    ("reason", "labels and evidence that decided it"),
+    ("hash", "SHA-256 of the labels that decided it, first 16 hexadecimal digits"),
+)
 
 EVENTS = (
     *kernel_hardware_events.EVENTS,
@@ -106,6 +112,24 @@ EVENTS = (
         "An incident was acknowledged.",
         (("incident", "id of the incident"), ("note", "note of the acknowledgement"), USER),
     ),
+    EventKind(
+        "incident_labelled",
+        (
+            "An operator's verdict on an incident, or a finding without one, about its (root) "
+            "device; a later one of the same id replaces it."
+        ),
+        (
+            ("incident", "id of the incident or finding"),
+            ("verdict", "real, false or unclear"),
+            ("detectors", "names of its detectors, best evidence first, separated by blanks"),
+            ("class", "class of its fault"),
+            ("opened_ns", "unix time at which it opened"),
+            ("cause", "what was found to be the cause"),
+            USER,
+        ),
+    ),
+    EventKind("shadow_mode_left", "By its labels a detector may page.", SHADOW_MODE),
+    EventKind("shadow_mode_entered", "By its labels a detector may not page.", SHADOW_MODE),
     EventKind(
         "device_appeared",
         "A device answers that did not before.",

@@ -7,25 +7,32 @@ from detectors.availability import Availability
 from detectors.kit.snapshot import Snapshotable, dump, load
 from detectors.paging import PROVED, ShadowMode, in_service, judge_in_service
 from pipeline.finding import Finding
-from pipeline.observation import Observation
+from pipeline.frame import Device
+from pipeline.interfaces import Detector
+from pipeline.observation import Event, Observation
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import FakeClock, gpu_frame, observed
 
 LOST = 1
 
 
+def may_page(detectors: list[Detector]) -> set[str]:
+    """Names of those that are not in shadow mode."""
+    return {one.name for one in detectors if not (isinstance(one, ShadowMode) and one.active)}
+
+
 def test_every_detector_is_asked_and_those_not_proved_are_in_shadow_mode() -> None:
     """None is left out, none pages by mistake, and PROVED names detectors that exist."""
     asked = in_service()
     assert [detector.name for detector in asked] == list(DETECTORS)
-    assert {detector.name for detector in asked if not isinstance(detector, ShadowMode)} == PROVED
+    assert may_page(asked) == PROVED
 
 
 def test_a_site_enables_paging_by_name_or_for_all() -> None:
     """Those that it names, beside those that are proved; the others stay as they are."""
     for names, free in ((("straggler",), PROVED | {"straggler"}), (("all",), frozenset(DETECTORS))):
         asked = in_service(enabled=names)
-        assert {detector.name for detector in asked if not isinstance(detector, ShadowMode)} == free
+        assert may_page(asked) == free
 
 
 def test_a_site_disables_paging_by_name_or_for_all() -> None:
@@ -34,10 +41,8 @@ def test_a_site_disables_paging_by_name_or_for_all() -> None:
     """
     for names, free in ((("hang",), PROVED - {"hang"}), (("all",), frozenset())):
         asked = in_service(enabled=("hang",), disabled=names)
-        assert {detector.name for detector in asked if not isinstance(detector, ShadowMode)} == free
-    assert not [
-        one for one in in_service(shadow=False, disabled=("all",)) if isinstance(one, ShadowMode)
-    ]
+        assert may_page(asked) == free
+    assert may_page(in_service(shadow=False, disabled=("all",))) == set(DETECTORS)
 
 
 def test_a_finding_in_shadow_mode_is_a_record_with_everything_else_untouched() -> None:
@@ -78,3 +83,35 @@ def test_the_judge_of_an_agent_tells_incidents_with_the_severities_of_service() 
     judged = judge.judge(observed(clock, gpu_frame(clock, {"state": LOST})))
     assert [(i.fault, i.severity) for i in judged.incidents] == [("gpu_lost", "page")]
     assert {memory.name for memory in judge.memories} == {"judge", "incidents", *DETECTORS}
+
+
+def change(kind: str, clock: FakeClock, detector: str = "availability") -> Observation:
+    """An event of the agent's labels."""
+    at = (clock.time_ns(), clock.monotonic_ns())
+    event = Event(*at, Device("n1", "node", "n1"), kind, {"detector": detector})
+    return Observation("operator", "n1", "boot", 0, *at, 0, (), (event,))
+
+
+def test_a_detector_leaves_and_enters_shadow_mode_when_its_labels_say_so() -> None:
+    """From that event on, and not by one of another detector."""
+    clock = FakeClock()
+    for kind, other, severity in (
+        ("shadow_mode_left", "shadow_mode_entered", "page"),
+        ("shadow_mode_entered", "shadow_mode_left", "record"),
+    ):
+        shadow = ShadowMode(Availability(), active=severity == "page")
+        assert not list(shadow.update(change(kind, clock)))
+        shadow.update(change(other, clock, "xid"))
+        (finding,) = shadow.update(observed(clock, gpu_frame(clock, {"state": LOST})))
+        assert finding.severity == severity
+        assert [one.severity for one in shadow.current()] in ([], [severity])
+
+
+def test_a_detector_that_a_site_put_into_shadow_mode_stays_there() -> None:
+    """No label overrides the configuration."""
+    clock = FakeClock()
+    named = {one.name: one for one in in_service(disabled=("availability",), allowed=DETECTORS)}
+    shadow = named["availability"]
+    shadow.update(change("shadow_mode_left", clock))
+    assert may_page([shadow]) == set()
+    assert may_page(list(named.values())) == set(DETECTORS) - {"availability"}

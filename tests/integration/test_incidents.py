@@ -73,6 +73,10 @@ def test_a_lost_gpu_is_an_incident_everywhere_and_somebody_takes_it_on(tmp_path:
             f"incident {short(incident['id'])} is acknowledged: {incident['summary']}\n",
         )
         assert incidents(agent)[0]["note"] == "RMA 4711"
+        code, said = command(agent.storage, "label", "latest", "real", "--cause", "RMA 4711")
+        assert code == 0
+        assert said.startswith(f"incident {short(incident['id'])} of ")
+        assert 'verdict="real"' in str(agent.values("tocsin_detector_labelled_incidents"))
         assert len(agent.values("tocsin_incident_acknowledged")) == 1
         health = agent.values("tocsin_device_health")
         assert [
@@ -87,6 +91,9 @@ def test_a_lost_gpu_is_an_incident_everywhere_and_somebody_takes_it_on(tmp_path:
         assert incident["device"] in told[0]
         assert "RMA 4711" in told[-1]
         assert agent.stop() == 0
+    code, said = command(tmp_path / "s", "precision")
+    assert code == 0
+    assert said.splitlines()[1].split()[1:5] == ["pages", "1", "0", "0"]
     rows = (
         Store(tmp_path / "s")
         .sql("SELECT id, acknowledged_by, note FROM incidents ORDER BY seq")

@@ -231,7 +231,7 @@ def test_events_keep_to_the_catalogue(house: House) -> None:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        ({}, "unknown command None; known: ack, maintenance, status"),
+        ({}, "unknown command None; known: ack, label, maintenance, status"),
         ({"command": ["ack"]}, "unknown command"),
         (
             {"command": "ack", "incident": "ffff", "note": "x"},

@@ -1,0 +1,1 @@
+"""Operators' verdicts on incidents: given, taken from tickets, and what they prove."""

@@ -1,0 +1,49 @@
+"""Labels of incidents in a store, and the incidents that can be labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import polars as pl
+
+from pipeline.store.query.store import Store
+
+Row = Mapping[str, Any]
+
+
+def label_rows(store: Store) -> list[Row]:
+    """Events ``incident_labelled``, oldest first: their attributes, and ``time`` (with a zone),
+    ``host``, ``kind`` and ``device`` of the root device.
+    """
+    wanted = store.table("events").filter(pl.col("kind") == "incident_labelled")
+    rows = store.collect(wanted).sort("time", "seq", "n").to_dicts()
+    return [
+        {
+            **orjson.loads(row["attributes"]),
+            "time": row["time"],
+            "host": orjson.loads(row["device_attributes"])[0],
+            "kind": row["device_kind"],
+            "device": row["device"],
+        }
+        for row in rows
+    ]
+
+
+def incident_rows(store: Store) -> list[Row]:
+    """Every incident as it was last, by when it opened: the table's columns, and ``detectors``,
+    names in the order of evidence.
+    """
+    incidents = store.collect(store.table("incidents")).sort("time", "seq")
+    findings = store.collect(store.table("findings").select("id", "detector").unique("id"))
+    detector = dict(findings.iter_rows())
+    last = {row["id"]: row for row in incidents.iter_rows(named=True)}
+    return [
+        {**row, "detectors": _names(row["findings"], detector)}
+        for row in sorted(last.values(), key=lambda row: row["opened"])
+    ]
+
+
+def _names(findings: list[str], detector: Mapping[str, str]) -> list[str]:
+    return list(dict.fromkeys(detector[one] for one in findings if one in detector))
