@@ -27,7 +27,7 @@ from tests.fakes import START_NS, FakeClock, gpu
 
 FINDING = Finding("availability", gpu(3), "gpu_lost", "onset", "page", START_NS, START_NS, "Lost.")
 OPEN = Incident(
-    "5a2e173dd20e2d3d", gpu(3), "gpu_lost", "page", "DRAIN", START_NS, (FINDING.id,), "Lost."
+    "5a2e173dd20e2d3d", gpu(3), "gpu_lost", "page", "RESTART_BM", START_NS, (FINDING.id,), "Lost."
 )
 SHADOW = "straggler"
 
