@@ -11,6 +11,7 @@ from typing import Any
 
 from collector.agent.label_request import Reported, label_event, labelled
 from collector.agent.labels import Labels
+from collector.agent.preflight_results import preflight_events
 from collector.node.out_of_service import Out, OutOfService, ended, started
 from pipeline.clock import Clock, Instant, instant
 from pipeline.exposition import Exposition
@@ -77,6 +78,7 @@ class OperatorCommands:
             "maintenance": self._maintenance,
             "status": self._status,
             "check": lambda _: self._check(),
+            "preflight": self._preflight,
         }
         command = request.get("command")
         if not isinstance(command, str) or command not in commands:
@@ -158,6 +160,12 @@ class OperatorCommands:
         )
         self._tell(Event(*self._now(), device, "maintenance_started", attributes))
         return {"kind": device.kind, "device": device.id, "out_of_service": True}
+
+    def _preflight(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Store the result of a preflight."""
+        events = preflight_events(request, self._node, self._now())
+        self._tell(*events)
+        return {"stored": len(events)}
 
     def _status(self, _: dict[str, Any]) -> dict[str, Any]:
         return {"out_of_service": [_row(out) for out in self._out.all()]}

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "precision": "history.labels.precision_command",
     "maintenance": "collector.cli.maintenance",
     "check": "collector.cli.check",
+    "preflight": "collector.cli.preflight",
     "read": "collector.cli.read",
     "simulate": "simulator.command",
     "query": "collector.cli.query",

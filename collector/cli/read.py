@@ -56,7 +56,8 @@ def options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read and print; 1 where nothing could be read, or lines of a saved log are not understood."""
-    from collector.cli import reading, show  # noqa: PLC0415 - help and errors need neither sources nor numpy
+    from collector.agent import reading  # noqa: PLC0415 - help and errors need neither sources nor numpy
+    from collector.cli import show  # noqa: PLC0415
 
     given = inputs(args)
     config = load(given).config

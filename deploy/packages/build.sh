@@ -40,7 +40,7 @@ put "$top/LICENSE" /opt/tocsin/share/LICENSE
 put "$here/config.yaml" /etc/tocsin/config.yaml
 put "$here/gateway.yaml" /etc/tocsin/gateway.yaml
 # For schedulers: programs that Slurm and node-problem-detector call, and the timer of docs/integrations.md, which is enabled by hand only.
-for program in slurm/tocsin-health slurm/tocsin-prolog slurm/tocsin-epilog slurm/tocsin-gates npd/tocsin-npd; do
+for program in slurm/tocsin-health slurm/tocsin-prolog slurm/tocsin-epilog slurm/tocsin-gates slurm/tocsin-preflight npd/tocsin-npd; do
   install -D -m 755 "$top/deploy/$program" "$tree/usr/libexec/tocsin/$(basename "$program")"
 done
 put "$top/deploy/slurm/tocsin-return.service" /usr/lib/systemd/system/tocsin-return.service

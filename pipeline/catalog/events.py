@@ -131,6 +131,27 @@ EVENTS = (
     EventKind("shadow_mode_left", "By its labels a detector may page.", SHADOW_MODE),
     EventKind("shadow_mode_entered", "By its labels a detector may not page.", SHADOW_MODE),
     EventKind(
+        "preflight",
+        "A node was checked before a job started.",
+        (
+            ("level", "quick, standard or deep"),
+            ("outcome", "ok, problem or unknown"),
+            ("severity", "page or ticket: the gravest of what did not pass"),
+            ("seconds", "how long it took"),
+            ("failed", "names of the checks that did not pass, separated by blanks"),
+            ("reason", "the gravest in words"),
+        ),
+    ),
+    EventKind(
+        "preflight_measured",
+        "A measurement of a GPU or node by preflight.",
+        (
+            ("measure", "what was measured: memory_bandwidth, matrix_multiply, ..."),
+            ("value", "in bytes or operations per second"),
+            ("model", "what tells peers: the product, of a node with the number of its GPUs"),
+        ),
+    ),
+    EventKind(
         "device_appeared",
         "A device answers that did not before.",
         (PCI, ("reason", "what is known of the cause")),

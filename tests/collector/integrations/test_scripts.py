@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 SLURM, NPD = ROOT / "deploy" / "slurm", ROOT / "deploy" / "npd"
 SH = [
     *(SLURM / name for name in ("tocsin-prolog", "tocsin-epilog", "tocsin-health", "tocsin-gates")),
+    SLURM / "tocsin-preflight",
     NPD / "tocsin-npd",
 ]
 PATH = "/usr/bin:/bin"
@@ -73,6 +74,37 @@ def test_shellcheck_has_nothing_to_say() -> None:
         check=False,
     )
     assert posix.stdout + bash.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "refused"),
+    [
+        (0, "tocsin: preflight quick passed", 0),
+        (1, "tocsin: refused: GPU 3: is lost.", 1),
+        (1, "Traceback (most recent call last):", 0),
+        (2, "tocsin: error", 0),
+        (127, "", 0),
+    ],
+)
+def test_preflight_refuses_a_job_for_a_page_alone(
+    tmp_path: Path, code: int, words: str, refused: int
+) -> None:
+    """A wrong command line, a missing program and a program that breaks start the job."""
+    asked = tmp_path / "asked"
+    path = tocsin(tmp_path, f'echo "$*" > {asked}', f"echo '{words}'", f"exit {code}")
+    ended, _ = run(
+        SLURM / "tocsin-preflight", path, TOCSIN=f"{tmp_path}/tocsin", SLURM_JOB_GPUS="0,2-3"
+    )
+    assert ended == refused
+    assert asked.read_text() == "preflight --format slurm --gpus 0,2-3\n"
+    assert run(SLURM / "tocsin-preflight", TOCSIN="/no/such/program")[0] == 0
+
+
+def test_preflight_that_hangs_starts_the_job(tmp_path: Path) -> None:
+    """After its time is over."""
+    path = tocsin(tmp_path, "exec sleep 1000")
+    given = {"TOCSIN": f"{tmp_path}/tocsin", "TOCSIN_PREFLIGHT_SECONDS": "0.2"}
+    assert run(SLURM / "tocsin-preflight", path, **given)[0] == 0
 
 
 def test_prolog_and_epilog_keep_the_mapping(tmp_path: Path) -> None:
