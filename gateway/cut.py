@@ -20,6 +20,11 @@ class _Open:
     last: int
     time_ns: int
 
+    def goes_on(self, boot_id: str, offset_ns: int, at_ns: int) -> bool:
+        """Whether an observation of these is one more of the run."""
+        its = self.arrived
+        return its.boot_id == boot_id and its.offset_ns == offset_ns and its.at_ns == at_ns
+
 
 class Cut:
     """Knows of each host which run of observations goes on."""
@@ -31,20 +36,15 @@ class Cut:
 
     def taken(self, observation: Observation, time_ns: int, offset_ns: int, *, gap: bool) -> None:
         """It will be judged at this time. ``gap``: others before it never came."""
-        expected_ns = observation.time_ns + offset_ns
-        arrived = Arrived(
-            observation.boot_id,
-            observation.seq,
-            offset_ns=offset_ns,
-            at_ns=0 if time_ns == expected_ns else time_ns,
-        )
+        at_ns = 0 if time_ns == observation.time_ns + offset_ns else time_ns
         known = self._open.get(observation.host)
-        if known is None or gap or replace(known.arrived, first=arrived.first) != arrived:
-            self.lost(observation.host)
-            self._open[observation.host] = _Open(arrived, observation.seq, time_ns)
-            self._events.append(arrived.begin(observation.host, time_ns))
-        else:
+        if known is not None and not gap and known.goes_on(observation.boot_id, offset_ns, at_ns):
             known.last, known.time_ns = observation.seq, time_ns
+            return
+        arrived = Arrived(observation.boot_id, observation.seq, offset_ns=offset_ns, at_ns=at_ns)
+        self.lost(observation.host)
+        self._open[observation.host] = _Open(arrived, observation.seq, time_ns)
+        self._events.append(arrived.begin(observation.host, time_ns))
 
     def lost(self, host: str) -> None:
         """What comes next from a host is not judged, until more is taken."""

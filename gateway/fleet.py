@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gateway.arrivals import Arrivals
 from gateway.ticks import Tick, Ticks
 from pipeline.bus import subjects
-from pipeline.bus.batch import BatchError, decode
+from pipeline.bus.batch import BatchError, Decoder
 from pipeline.catalog import fleet
 from pipeline.clock import SECOND_NS
 from pipeline.judge import Judge
@@ -41,7 +41,9 @@ class Fleet:
     def __init__(self, judge: Judge, metrics: SelfMetrics, period_ns: int) -> None:
         self.arrivals, self._ticks, self._roster = Arrivals(), Ticks(period_ns), Roster()
         self._judge, self._metrics = judge, metrics
+        self._decoders: dict[str, Decoder] = {}  # of each host, by its token
         self._looked_ns = 0  # the last instant of the grid
+        self._counted_ns = 0
         self._missed = self._late = 0
         for metric in (fleet.BATCHES, fleet.BATCH_BYTES, fleet.REFUSED, fleet.MISSED):
             metrics.add(metric, amount=0)
@@ -52,13 +54,15 @@ class Fleet:
         self._metrics.add(fleet.BATCHES)
         self._metrics.add(fleet.BATCH_BYTES, amount=len(payload))
         try:
-            batch = decode(payload)
+            decoder = self._decoders.get(token) or Decoder()
+            batch = decoder.decode(payload)
             if subjects.token(batch.host) != token:
                 raise BatchError(f"a batch of {batch.host!r:.80} on the subject of {token!r:.80}")
             observations = self.arrivals.take(batch.host, batch, stored_ns)
         except ValueError as error:
             self._metrics.add(fleet.REFUSED)
             return str(error)
+        self._decoders[token] = decoder
         self._ticks.add(self.arrivals.hosts[batch.host], observations)
         return ""
 
@@ -72,12 +76,16 @@ class Fleet:
                 break
             self._looked_ns = at_ns
             yield from self._closed(at_ns)
-        self._count(now_ns)
+        if now_ns - self._counted_ns >= SECOND_NS:  # for each message, it would cost more than all
+            self._counted_ns = now_ns
+            self._count(now_ns)
 
     def _closed(self, now_ns: int) -> Iterator[JudgedSecond]:
         if gone := self.arrivals.forget(now_ns - FORGOTTEN_NS):
             self._roster.forget(gone)
             self._ticks.forget(gone)
+            for host in gone:
+                self._decoders.pop(subjects.token(host), None)
         for tick in self._ticks.closed(self.arrivals.hosts, now_ns):
             yield self._second(tick)
 

@@ -52,8 +52,10 @@ class Ticks:
         latest_ns = host.arrived_ns + AHEAD_NS
         queue, last_ns, gap = self._waiting[host.name], self._last_ns.get(host.name, 0), host.gap
         for observation in observations:
-            # The host's order is kept, whatever its clock does.
-            time_ns = min(max(observation.time_ns + host.offset_ns, last_ns), latest_ns)
+            # No second after a later one, whatever the host's clock does. Within a second its own
+            # times stay: sources that are read at the same time take turns.
+            earliest_ns = last_ns - last_ns % SECOND_NS
+            time_ns = min(max(observation.time_ns + host.offset_ns, earliest_ns), latest_ns)
             if time_ns // SECOND_NS <= self._closed:
                 self.too_late += 1
                 self.cut.lost(host.name)
@@ -87,7 +89,7 @@ class Ticks:
         return min(times) // SECOND_NS if times else None
 
     def _groups(self, end_ns: int) -> Iterator[tuple[Observation, ...]]:
-        """Each host's observations in its order, those of a source together."""
+        """Observations of all hosts, those of a source together."""
         taken: list[list[Observation]] = []
         for name in sorted(self._waiting):  # not as they came: each gateway joins alike
             queue, mine = self._waiting[name], []

@@ -248,9 +248,11 @@ class Frame:
 
 
 def blank(
-    kind: str, devices: Sequence[Device]
+    kind: str, devices: Sequence[object]
 ) -> tuple[NDArray[np.float64], NDArray[np.uint64], NDArray[np.bool_]]:
-    """Blocks for a frame in which nothing was observed yet: gauges, counters, observed."""
+    """Blocks for a frame in which nothing was observed yet: gauges, counters, observed. Of the
+    devices only the number matters.
+    """
     schema, n = schema_of(kind), len(devices)
     return (
         np.full((len(schema.gauges), n), np.nan),

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.frame import Device, Frame, blank, schema_of
 from pipeline.observation import Observation
@@ -24,7 +27,6 @@ class _Rows:
 
     parts: dict[str, tuple[Device, ...]] = field(default_factory=dict)
     devices: tuple[Device, ...] = ()
-    at: dict[str, slice] = field(default_factory=dict)
 
     def place(self, frames: Mapping[str, Frame]) -> None:
         """Make room for what is new or has changed."""
@@ -41,10 +43,6 @@ class _Rows:
 
     def _lay_out(self) -> None:
         self.devices = tuple(chain.from_iterable(self.parts.values()))
-        self.at, begin = {}, 0
-        for host, devices in self.parts.items():
-            self.at[host] = slice(begin, begin + len(devices))
-            begin += len(devices)
 
 
 def _same(known: tuple[Device, ...] | None, devices: tuple[Device, ...]) -> bool:
@@ -98,19 +96,26 @@ class Roster:
     def _frame(self, source: str, kind: str, frames: Mapping[str, Frame], time_ns: int) -> Frame:
         rows = self._rows.setdefault((source, kind), _Rows())
         rows.place(frames)
-        gauges, counters, observed = blank(kind, rows.devices)
-        sampled = np.zeros(len(rows.devices), np.int64)
-        for host, frame in frames.items():
-            at = rows.at[host]
-            gauges[:, at], counters[:, at] = frame.gauges, frame.counters
-            observed[:, at], sampled[at] = frame.observed, frame.sampled_ns
+        parts = [
+            (frame.gauges, frame.counters, frame.observed, frame.sampled_ns)
+            if (frame := frames.get(host)) is not None
+            else _absent(kind, len(devices))
+            for host, devices in rows.parts.items()
+        ]
+        gauges, counters, observed, sampled = zip(*parts, strict=True)
         return Frame(
             schema_of(kind),
             time_ns,
             self._mono_ns,
             rows.devices,
-            gauges,
-            counters,
-            observed,
-            sampled,
+            np.concatenate(gauges, axis=1),
+            np.concatenate(counters, axis=1),
+            np.concatenate(observed, axis=1),
+            np.concatenate(sampled),
         )
+
+
+@lru_cache(64)
+def _absent(kind: str, devices: int) -> tuple[NDArray[Any], ...]:
+    """The blocks of a frame in which nothing is observed."""
+    return (*blank(kind, range(devices)), np.zeros(devices, np.int64))

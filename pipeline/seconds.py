@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -14,17 +14,22 @@ FORGOTTEN_NS = 900 * SECOND_NS
 
 
 def groups_of(hosts: Sequence[Sequence[Observation]]) -> Iterator[tuple[Observation, ...]]:
-    """A second of several hosts, each in its order, in groups that are joined: observations of one
-    source, at most one per host.
+    """A second of several hosts in groups that are joined: observations of one source, at most one
+    per host; each host's in its order.
+
+    Source by source, by name: agents read their sources at the same time, in an order that differs
+    from host to host and from second to second.
     """
-    taken = [deque(mine) for mine in hosts if mine]
-    while taken:
-        # The source that most hosts read next goes first, so that a host which read something more
-        # once does not fall out of step.
-        counts = Counter(mine[0].source for mine in taken)
-        source = max(counts, key=counts.__getitem__)
-        yield tuple(mine.popleft() for mine in taken if mine[0].source == source)
-        taken = [mine for mine in taken if mine]
+    by_source: dict[str, list[deque[Observation]]] = {}
+    for mine in hosts:
+        own: dict[str, deque[Observation]] = {}
+        for observation in mine:
+            own.setdefault(observation.source, deque()).append(observation)
+        for source, its in own.items():
+            by_source.setdefault(source, []).append(its)
+    for _, queues in sorted(by_source.items()):
+        while any(queues):
+            yield tuple(queue.popleft() for queue in queues if queue)
 
 
 def corrected(observation: Observation, offset_ns: int) -> Observation:

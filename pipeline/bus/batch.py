@@ -1,46 +1,46 @@
-"""A batch: all observations of one host in a few seconds, whole in itself.
+"""A batch: all observations of one host in a few seconds, complete in itself.
 
 Layout, little endian: magic ``TOCB``, u8 version, u32 length of the body before compression, u32
-CRC-32 of what follows, then the body, compressed (zlib, level 1). The body: u32 length of the head,
-the head (JSON), then the blocks of each stack. A stack is all frames of one kind about the same
-devices: times and gaps of the host's clocks, masks, then its columns as pipeline/bus/arrays.py
-packs them; columns that nobody observed are left out. Columns are named, so that agents and
+CRC-32 of what follows; u16 number of stacks; for the description of each stack (pipeline/bus/
+stack.py) u32 length before compression, u32 length, and its bytes, compressed; then the body,
+compressed (zlib). The body: u32 length of the head, u32 length of the bits, the head (JSON), the
+bits and the words of all stacks (pipeline/bus/taker.py). Columns are named, so that agents and
 gateways of different versions understand each other.
 
-A lost batch loses only itself; ``previous`` says which observation came before it.
+Descriptions are compressed apart: they are the same bytes in every batch of a host, so that who
+has read one reads it again by looking it up. A lost batch loses only itself; ``previous`` says
+which observation came before it.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import orjson
 
-from pipeline.bus.observations import (
-    device_from,
-    incident_of,
-    judged_from,
-    plain_judged,
-    text,
-    whole,
-)
-from pipeline.bus.stack import decode_stack, encode_stack, stacks_of
+from pipeline.bus.observations import incident_of, judged_from, plain_judged, text, whole
+from pipeline.bus.stack import About, decode_stack, encode_stack, read_about, stacks_of
+from pipeline.bus.taker import Taker, pack
 from pipeline.finding import Incident
 from pipeline.frame import Frame
 from pipeline.judged import JudgedObservation
 from pipeline.plain import plain
 
-MAGIC, VERSION = b"TOCB", 1
+MAGIC, VERSION = b"TOCB", 2
 PREFIX = struct.Struct("<4sBII")
-HEAD = struct.Struct("<I")
+COUNT, LENGTHS = struct.Struct("<H"), struct.Struct("<II")
 # A batch of 16 GPUs, 64 ports and 300 links over a minute is 3 MB before compression: docs/bus.md.
 MAX_BYTES = 16 << 20
 # Readings of one device at one instant; each becomes a row of all columns of its kind, 2.6 kB for a
 # GPU. A minute of 16 GPUs, 64 ports and 288 NVLinks every five seconds is 8,300.
 MAX_ROWS = 32_768
+MAX_VALUES = 8 << 20  # of a batch: rows times columns; that minute has 2 million
+MAX_KNOWN = 32  # descriptions that are kept of a host: it has one for each kind of device
 
 
 class BatchError(ValueError):
@@ -69,12 +69,8 @@ class Batch:
 def encode(batch: Batch) -> bytes:
     """The batch as bytes. BatchError where it is larger than a batch may be."""
     stacks = stacks_of([judged.observation for judged in batch.judged])
-    heads, blocks = [], []
-    for stack in stacks:
-        head, block = encode_stack(stack)
-        heads.append(head)
-        blocks.append(block)
-    head_bytes = orjson.dumps(
+    encoded = [encode_stack(stack) for stack in stacks]
+    head = orjson.dumps(
         {
             "host": batch.host,
             "start": batch.start,
@@ -83,32 +79,66 @@ def encode(batch: Batch) -> bytes:
             "sent_ns": batch.sent_ns,
             "observations": [plain_judged(judged) for judged in batch.judged],
             "open": [plain(incident) for incident in batch.open],
-            "stacks": heads,
+            "places": [stack.places for stack in stacks],
         }
     )
-    body = b"".join([HEAD.pack(len(head_bytes)), head_bytes, *blocks])
-    if len(body) > MAX_BYTES:
-        raise BatchError(f"a batch of {len(body)} bytes; {MAX_BYTES} at most")
-    packed = zlib.compress(body, 1)
+    bits, words = pack(
+        [array for each in encoded for array in each.bits],
+        [array for each in encoded for array in each.words],
+    )
+    body = b"".join([LENGTHS.pack(len(head), len(bits)), head, bits, words])
+    size = len(body) + sum(len(each.about) for each in encoded)
+    if size > MAX_BYTES:
+        raise BatchError(f"a batch of {size} bytes; {MAX_BYTES} at most")
+    abouts = [_packed_about(each.about) for each in encoded]
+    packed = b"".join([COUNT.pack(len(abouts)), *abouts, zlib.compress(body, 1)])
     return PREFIX.pack(MAGIC, VERSION, len(body), zlib.crc32(packed)) + packed
 
 
-def decode(raw: bytes) -> Batch:
-    """The batch that ``encode`` was given, at most ``MAX_BYTES`` of memory for its body.
+@lru_cache(MAX_KNOWN)
+def _packed_about(about: bytes) -> bytes:
+    packed = zlib.compress(about)
+    return LENGTHS.pack(len(about), len(packed)) + packed
 
-    Columns that this version's catalogue lacks are left out. BatchError for all other bytes.
-    """
-    body = memoryview(_body(raw))
-    try:
-        (size,) = HEAD.unpack_from(body)
-        head = orjson.loads(body[HEAD.size : HEAD.size + size])
-        frames = _frames(head, body[HEAD.size + size :])
+
+class Decoder:
+    """Reads the batches of one host, whose descriptions it knows again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes], About] = {}
+
+    def decode(self, raw: bytes) -> Batch:
+        """The batch that ``encode`` was given, at most ``MAX_BYTES`` of memory for its bytes.
+
+        Columns that this version's catalogue lacks are left out. BatchError for all other bytes.
+        """
+        length, packed = _checked(raw)
+        try:
+            return self._batch(length, packed)
+        except BatchError:
+            raise
+        except DAMAGE as damage:
+            raise BatchError(f"does not decode: {type(damage).__name__}: {damage}") from damage
+
+    def _batch(self, length: int, packed: memoryview) -> Batch:
+        abouts, rest = _parts(packed)
+        if sum(size for size, _ in abouts) + length > MAX_BYTES:
+            raise BatchError(f"claims more than {MAX_BYTES} bytes")
+        body = memoryview(_inflated(rest, length))
+        head_size, bits_size = LENGTHS.unpack_from(body)
+        bits_at = LENGTHS.size + head_size
+        head = orjson.loads(body[LENGTHS.size : bits_at])
+        host = text(head["host"])
+        stacks = [self._about(host, *about) for about in abouts]
+        take = Taker(body[bits_at : bits_at + bits_size], body[bits_at + bits_size :])
+        frames = _frames(stacks, head["places"], take)
+        take.end()
         judged = tuple(
-            judged_from(about, head["host"], frames.get(n, {}))
+            judged_from(about, host, frames.get(n, {}))
             for n, about in enumerate(head["observations"])
         )
         return Batch(
-            text(head["host"]),
+            host,
             text(head["start"]),
             whole(head["number"]),
             whole(head["previous"], least=-1),
@@ -116,11 +146,27 @@ def decode(raw: bytes) -> Batch:
             judged,
             tuple(map(incident_of, head["open"])),
         )
-    except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as damage:
-        raise BatchError(f"does not decode: {type(damage).__name__}: {damage}") from damage
+
+    def _about(self, host: str, size: int, packed: bytes) -> About:
+        known = self._known.get((host, packed))
+        if known is None:
+            known = read_about(_inflated(packed, size), host)
+            if len(self._known) == MAX_KNOWN:  # its devices change all the time
+                self._known.clear()
+            self._known[host, packed] = known
+        return known
 
 
-def _body(raw: bytes) -> bytes:
+DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
+
+
+def decode(raw: bytes) -> Batch:
+    """As a ``Decoder`` that meets its host for the first time."""
+    return Decoder().decode(raw)
+
+
+def _checked(raw: bytes) -> tuple[int, memoryview]:
+    """Length of the body, and what follows the prefix."""
     if len(raw) < PREFIX.size or raw[: len(MAGIC)] != MAGIC:
         raise BatchError("no batch: the first bytes are not ours")
     _, version, length, crc = PREFIX.unpack_from(raw)
@@ -131,6 +177,22 @@ def _body(raw: bytes) -> bytes:
     packed = memoryview(raw)[PREFIX.size :]
     if zlib.crc32(packed) != crc:
         raise BatchError("checksum differs: torn or damaged")
+    return length, packed
+
+
+def _parts(packed: memoryview) -> tuple[list[tuple[int, bytes]], memoryview]:
+    """Descriptions with the lengths that they claim, and the body; all compressed."""
+    (count,) = COUNT.unpack_from(packed)
+    at, abouts = COUNT.size, []
+    for _ in range(count):
+        size, length = LENGTHS.unpack_from(packed, at)
+        at += LENGTHS.size
+        abouts.append((size, bytes(packed[at : at + length])))
+        at += length
+    return abouts, packed[at:]
+
+
+def _inflated(packed: bytes | memoryview, length: int) -> bytes:
     reader = zlib.decompressobj()
     try:
         body = reader.decompress(packed, length + 1)
@@ -141,19 +203,21 @@ def _body(raw: bytes) -> bytes:
     return body
 
 
-def _frames(head: Any, blocks: memoryview) -> dict[int, dict[int, Frame]]:
+def _frames(
+    stacks: Sequence[About], places: Sequence[Any], take: Taker
+) -> dict[int, dict[int, Frame]]:
     """Frames by the observation and the place in it that they belong to."""
-    found: dict[int, dict[int, Frame]] = {}
-    at = 0
-    rows = sum(len(stack["places"]) * max(1, len(stack["devices"])) for stack in head["stacks"])
-    if rows > MAX_ROWS:
+    sizes = [
+        (len(its) * max(1, len(about.devices)), about.columns + 1)
+        for about, its in zip(stacks, places, strict=True)
+    ]
+    if (rows := sum(rows for rows, _ in sizes)) > MAX_ROWS:
         raise ValueError(f"{rows} readings of devices; {MAX_ROWS} at most")
-    for about in head["stacks"]:
-        devices = tuple(device_from(device, head["host"]) for device in about["devices"])
-        stack, used = decode_stack(about, devices, blocks[at:])
-        at += used
-        for (observation, place), frame in zip(stack.places, stack.frames, strict=True):
+    if (values := sum(rows * columns for rows, columns in sizes)) > MAX_VALUES:
+        raise ValueError(f"{values} values; {MAX_VALUES} at most")
+    found: dict[int, dict[int, Frame]] = {}
+    for about, its in zip(stacks, places, strict=True):
+        frames = decode_stack(about, len(its), take)
+        for (observation, place), frame in zip(its, frames, strict=True):
             found.setdefault(observation, {})[place] = frame
-    if at != len(blocks):
-        raise ValueError(f"{len(blocks) - at} bytes too many")
     return found

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.arrivals import Host
 from gateway.ticks import Tick, Ticks
+from pipeline.arrival_cut import BEGIN, END
 from pipeline.clock import SECOND_NS
 from pipeline.observation import Observation
 
@@ -92,6 +94,18 @@ def test_a_corrected_clock_is_the_time_of_all_that_is_judged() -> None:
     assert {o.time_ns for o in tick.groups[0]} == {(BEGIN_S + 1) * SECOND_NS}
 
 
+def test_sources_that_are_read_at_the_same_time_keep_their_own_times() -> None:
+    """Their turns within a second differ; a clock that is set back does not bring back a second."""
+    ticks, a = Ticks(), host("a", 15)
+    for second in (1.5, 1.2, 2.4, 1.9):
+        ticks.add(a, seen("a", second))
+        a.gap = False
+    # It began, and what was read at 1.9 is judged in second 2, at that second's begin.
+    assert [e.kind for e in ticks.cut.events(0)] == [BEGIN, END, BEGIN]
+    found = closed(ticks, [a], 15)
+    assert [(t.second - BEGIN_S, len(t.groups)) for t in found] == [(1, 2), (2, 2)]
+
+
 def test_two_readings_of_a_host_in_a_second_are_two_joins() -> None:
     """In its order; a host that reads once is in the first."""
     ticks, a, b = Ticks(), host("a", 5), host("b", 5)
@@ -102,13 +116,19 @@ def test_two_readings_of_a_host_in_a_second_are_two_joins() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from(["nvml", "kmsg", "ib"]), max_size=4), max_size=5))
-def test_each_hosts_order_is_kept_and_nothing_is_lost(sources: list[list[str]]) -> None:
-    """Whatever sources hosts read in a second, and in which order."""
+def test_each_source_is_joined_in_its_hosts_order_and_nothing_is_lost(
+    sources: list[list[str]],
+) -> None:
+    """Whatever sources hosts read in a second, and in which order: as many joins per source as
+    the host has that read it most often.
+    """
     ticks, hosts = Ticks(), [host(f"n{n}", 5) for n in range(len(sources))]
     for each, of in zip(hosts, sources, strict=True):
-        ticks.add(each, [o for s in of for o in seen(each.name, 1, source=s)])
+        read = [o for s in of for o in seen(each.name, 1, source=s)]
+        ticks.add(each, [replace(o, seq=n) for n, o in enumerate(read)])
     groups = [group for tick in closed(ticks, hosts, 5) for group in tick.groups]
     for each, of in zip(hosts, sources, strict=True):
-        assert [o.source for group in groups for o in group if o.host == each.name] == of
+        mine = [(o.source, o.seq) for group in groups for o in group if o.host == each.name]
+        assert mine == sorted((source, n) for n, source in enumerate(of))
     assert all(len({o.host for o in group}) == len(group) for group in groups)
     assert all(len({o.source for o in group}) == 1 for group in groups)

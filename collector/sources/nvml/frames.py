@@ -229,7 +229,7 @@ def _place(
 
 
 def _empty(kind: str, number: int) -> Block:
-    gauges, counters, observed = blank(kind, [None] * number)  # type: ignore[list-item]  # only their number matters
+    gauges, counters, observed = blank(kind, [None] * number)
     return Block(gauges, counters, observed, np.zeros(number, np.int64))
 
 

@@ -25,7 +25,7 @@ class Cells:
 
     def __init__(self, schema: Schema, ticks: int, rows: int, patches: Sequence[Patch]) -> None:
         self._schema, self._rows = schema, rows
-        still = blank(schema.kind, (None,) * rows)  # type: ignore[arg-type] # their number counts
+        still = blank(schema.kind, (None,) * rows)
         self._gauges, self._counters, self._observed = still
         varying = self._settle(patches)
         self._at = [np.flatnonzero(mask) for mask in varying]

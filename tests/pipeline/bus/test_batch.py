@@ -13,7 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.bus import batch as wire
-from pipeline.bus.batch import HEAD, MAGIC, PREFIX, VERSION, BatchError, decode, encode
+from pipeline.bus.batch import (
+    COUNT,
+    LENGTHS,
+    MAGIC,
+    PREFIX,
+    VERSION,
+    BatchError,
+    Decoder,
+    decode,
+    encode,
+)
 from pipeline.finding import Incident
 from pipeline.frame import Device, frame_of
 from pipeline.judged import JudgedObservation
@@ -26,19 +36,38 @@ INCIDENT = Incident(
 )
 
 
-def packed(body: bytes, *, claims: int | None = None) -> bytes:
-    """Bytes with the frame of a batch around any body."""
-    squeezed = zlib.compress(body)
+def packed(body: bytes, *abouts: bytes, claims: int | None = None) -> bytes:
+    """Bytes with the frame of a batch around any body and descriptions of stacks."""
+    parts = [COUNT.pack(len(abouts))]
+    for about in abouts:
+        squeezed = zlib.compress(about)
+        parts.append(LENGTHS.pack(len(about), len(squeezed)) + squeezed)
+    rest = b"".join([*parts, zlib.compress(body)])
     length = len(body) if claims is None else claims
-    return PREFIX.pack(MAGIC, VERSION, length, zlib.crc32(squeezed)) + squeezed
+    return PREFIX.pack(MAGIC, VERSION, length, zlib.crc32(rest)) + rest
 
 
-def forged(**changes: object) -> bytes:
-    """A sound batch whose head says something else."""
-    body = wire._body(encode(batch([JudgedObservation(day(1)[0])])))
-    (size,) = HEAD.unpack_from(body)
-    head = orjson.dumps(orjson.loads(body[HEAD.size : HEAD.size + size]) | changes)
-    return packed(HEAD.pack(len(head)) + head + body[HEAD.size + size :])
+def opened(raw: bytes) -> tuple[bytes, list[bytes]]:
+    """Body and descriptions of a sound batch."""
+    length, rest = wire._checked(raw)
+    abouts, squeezed = wire._parts(rest)
+    return wire._inflated(squeezed, length), [wire._inflated(a, size) for size, a in abouts]
+
+
+def forged(abouts: list[dict[str, object]] | None = None, **changes: object) -> bytes:
+    """A sound batch whose head or descriptions say something else."""
+    body, sound = opened(encode(batch([JudgedObservation(day(1)[0])])))
+    size, bits = LENGTHS.unpack_from(body)
+    values = body[LENGTHS.size + size :]
+    head = orjson.dumps(orjson.loads(body[LENGTHS.size : LENGTHS.size + size]) | changes)
+    said = sound if abouts is None else [*map(orjson.dumps, abouts)]
+    return packed(LENGTHS.pack(len(head), bits) + head + values, *said)
+
+
+def about(**changes: object) -> dict[str, object]:
+    """The description of a GPU with one column."""
+    gpus = {"kind": "gpu", "devices": [["n1", "gpu", "GPU-0", {}]]}
+    return gpus | {"gauges": ["temperature_celsius"], "counters": []} | changes
 
 
 @pytest.mark.slow
@@ -84,12 +113,38 @@ def test_a_column_of_another_version_is_left_out() -> None:
     clock = FakeClock()
     values = {"temperature_celsius": 40.0, "power_milliwatts": 5.0, "energy_millijoules": 7}
     sent = batch([JudgedObservation(observed(clock, gpu_frame(clock, values)))])
-    body = wire._body(encode(sent))
-    newer = packed(body.replace(b"power_milliwatts", b"power_zilliwatts"))
+    body, abouts = opened(encode(sent))
+    newer = packed(body, *(a.replace(b"power_milliwatts", b"power_zilliwatts") for a in abouts))
     frame = decode(newer).judged[0].observation.frames[0]
     assert frame.value("temperature_celsius", 0) == 40
     assert frame.value("energy_millijoules", 0) == 7
     assert frame.value("power_milliwatts", 0) is None
+
+
+def test_who_knows_the_devices_reads_what_a_newcomer_reads() -> None:
+    """Also when they change from batch to batch; devices that stay are the same objects, by which
+    all that follows knows them again.
+    """
+    clock, decoder = FakeClock(), Decoder()
+    frames = [gpu_frame(clock, *[{"power_milliwatts": 5.0 + n}] * (1 + n % 2)) for n in range(4)]
+    raws = [encode(batch([JudgedObservation(observed(clock, f))])) for f in frames]
+    known = [decoder.decode(raw) for raw in raws]
+    assert [b.judged for b in known] == [decode(raw).judged for raw in raws]
+    first, other, again, _ = (b.judged[0].observation.frames[0].devices for b in known)
+    assert first is again
+    assert first is not other
+
+
+def test_what_is_known_of_a_host_is_bounded() -> None:
+    """However often its devices change; another host's devices are not taken from it."""
+    clock, decoder = FakeClock(), Decoder()
+    for n in range(100):
+        device = Device("n1", "gpu", "GPU-0", {"serial": str(n)})
+        frame = frame_of("gpu", [(device, {"power_milliwatts": 5.0})], 1_000, 2)
+        decoder.decode(encode(batch([JudgedObservation(observed(clock, frame))])))
+    assert len(decoder._known) <= wire.MAX_KNOWN
+    with pytest.raises(BatchError, match="n2 speaks of a device of 'n1'"):
+        decoder.decode(forged(host="n2"))
 
 
 @pytest.mark.parametrize(
@@ -97,22 +152,31 @@ def test_a_column_of_another_version_is_left_out() -> None:
     [
         (b"", "no batch"),
         (b"GET / HTTP/1.1\r\n\r\n", "no batch"),
-        (PREFIX.pack(MAGIC, VERSION + 1, 0, 0), "format 2; this version reads 1"),
+        (
+            PREFIX.pack(MAGIC, VERSION + 1, 0, 0),
+            "format 3; this version reads 2",
+        ),
         (PREFIX.pack(MAGIC, VERSION, 1 << 31, 0), "claims 2147483648 bytes"),
         (PREFIX.pack(MAGIC, VERSION, 9, 1) + b"x", "checksum"),
         (
-            PREFIX.pack(MAGIC, VERSION, 9, zlib.crc32(b"no zlib")) + b"no zlib",
+            PREFIX.pack(MAGIC, VERSION, 9, zlib.crc32(b"\0\0no zlib")) + b"\0\0no zlib",
             "does not decompress",
         ),
+        (PREFIX.pack(MAGIC, VERSION, 9, zlib.crc32(b"")), "does not decode"),
         (packed(b"", claims=3), "is not the 3 bytes"),
         (packed(bytes(4)), "does not decode"),
         (packed(bytes(4096), claims=4), "is not the 4 bytes"),
-        (packed(HEAD.pack(2) + b"{}"), "does not decode"),
+        (packed(LENGTHS.pack(2, 0) + b"{}"), "does not decode"),
         (forged(host="n2"), "n2 speaks of a device of 'n1'"),
         (forged(number=1.5), "1.5 where a number"),
         (forged(sent_ns=2**64 - 1), "where a number"),
         (forged(start=None), "None where a text"),
-        (forged(stacks=[]), "bytes too many"),
+        (forged(places=[], abouts=[]), "words too many"),
+        (forged(places=[]), "does not decode"),
+        (forged(abouts=[about(kind="tpu")]), "no kind of device"),
+        (forged(abouts=[about(gauges=["x"] * 2000)]), "2000 columns"),
+        (forged(abouts=[about(gauges=[7])]), "does not decode"),
+        (forged(abouts=[about(devices=[["n1", "gpu", "GPU-0", []]])]), "does not decode"),
         (forged(observations=[[]]), "does not decode"),
     ],
 )
@@ -125,8 +189,8 @@ def test_other_bytes_are_refused_with_a_reason(raw: bytes, says: str) -> None:
 @pytest.mark.slow
 def test_a_bomb_costs_no_more_than_a_batch() -> None:
     """A gigabyte of zeros in a megabyte, whatever length it claims."""
-    bomb = zlib.compress(bytes(64 << 20))
-    raw = PREFIX.pack(MAGIC, VERSION, 1000, zlib.crc32(bomb)) + bomb
+    bomb = bytes(64 << 20)
+    raw = packed(bomb, claims=1000)
     tracemalloc.start()
     with pytest.raises(BatchError, match="is not the 1000 bytes"):
         decode(raw)
@@ -135,26 +199,18 @@ def test_a_bomb_costs_no_more_than_a_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "says"), [(1000, "bytes early"), (3000, "96000 readings of devices; 32768 at most")]
+    ("width", "says"), [(1000, "early"), (3000, "96000 readings of devices; 32768 at most")]
 )
 def test_a_stack_that_claims_too_much_is_refused_before_memory_is_taken(
     width: int, says: str
 ) -> None:
     """Readings that are not there, and more than a minute of any node."""
     devices = [["n1", "gpu", f"GPU-{n}", {}] for n in range(width)]
-    stack = {
-        "kind": "gpu",
-        "devices": devices,
-        "places": [[0, n] for n in range(32)],
-        "gauges": ["temperature_celsius"],
-        "whole": [True],
-        "gauges_move": [True],
-        "counters": [],
-        "counters_move": [],
-    }
+    places = [[[0, n] for n in range(32)]]
+    raw = forged(abouts=[about(devices=devices)], places=places)
     tracemalloc.start()
     with pytest.raises(BatchError, match=says):
-        decode(forged(stacks=[stack]))
+        decode(raw)
     assert tracemalloc.get_traced_memory()[1] < 16 << 20
     tracemalloc.stop()
 
@@ -163,11 +219,12 @@ def test_a_stack_that_claims_too_much_is_refused_before_memory_is_taken(
 @given(st.data())
 def test_damage_is_refused_or_changes_values_only(data: st.DataObject) -> None:
     """Bytes changed under a right checksum: a BatchError, or observations of this host."""
-    body = bytearray(wire._body(encode(batch([JudgedObservation(o) for o in day(2)]))))
-    for at in data.draw(st.lists(st.integers(0, len(body) - 1), min_size=1, max_size=8)):
-        body[at] = data.draw(st.integers(0, 255))
+    parts = opened(encode(batch([JudgedObservation(o) for o in day(2)])))
+    damaged = [bytearray(part) for part in (parts[0], *parts[1])]
+    for part in data.draw(st.lists(st.sampled_from(damaged), min_size=1, max_size=8)):
+        part[data.draw(st.integers(0, len(part) - 1))] = data.draw(st.integers(0, 255))
     try:
-        back = decode(packed(bytes(body)))
+        back = decode(packed(*map(bytes, damaged)))
     except BatchError:
         return
     for judged in back.judged:
