@@ -37,10 +37,11 @@ def run(args: argparse.Namespace, answer: Answer) -> int:
 
 
 def _on_controller(args: argparse.Namespace, folder: Path, answer: Answer, *, follows: bool) -> int:
-    from collector.integrations.controller import CannotAskError, Controller  # noqa: PLC0415 - a node that is well needs none of these
+    from collector.integrations.controller import Controller  # noqa: PLC0415 - a node that is well needs none of these
     from collector.integrations.drain import Gate  # noqa: PLC0415
     from collector.integrations.maintenance import follow  # noqa: PLC0415
     from collector.integrations.record import BusyError, Record  # noqa: PLC0415
+    from collector.integrations.scheduler import CannotAskError  # noqa: PLC0415 - a node that is well needs none of these
 
     record, controller, policy = Record(folder / RECORD), Controller(), answer.policy
     node = _name(args, record)

@@ -17,8 +17,8 @@ SERVICE_ACCOUNT = (
 )
 
 
-class Slurm(Section, frozen=True):
-    """What `tocsin check --format slurm` may do to this node on its controller."""
+class Draining(Section, frozen=True):
+    """Whether a node may be drained for an open incident, and how many at a time."""
 
     drain: Annotated[
         bool,
@@ -51,7 +51,7 @@ class Slurm(Section, frozen=True):
     ] = 2
     canaries: Annotated[
         tuple[str, ...],
-        _help("Slurm names of the nodes that may be drained; empty allows every node."),
+        _help("Names of the nodes that may be drained; empty allows every node."),
     ] = ()
     proof: Annotated[
         tuple[str, ...],
@@ -75,6 +75,10 @@ class Slurm(Section, frozen=True):
             for name in self.__struct_fields__
             if not name.startswith("proof")
         }
+
+
+class Slurm(Draining, frozen=True):
+    """What `tocsin check --format slurm` may do to this node on its controller."""
 
 
 class Kubernetes(Section, frozen=True):
@@ -103,6 +107,12 @@ class Kubernetes(Section, frozen=True):
         ),
     ] = False
     period: Annotated[Seconds, _help("Time between two checks for changes.")] = Seconds(10)
+    namespace: Annotated[
+        str, _help("Namespace of the Leases by which `tocsin repair` counts its drained nodes.")
+    ] = "tocsin"
+    draining: Annotated[
+        Draining, _help("What `tocsin repair` may drain (cordon and taint) in Kubernetes.")
+    ] = field(default_factory=Draining)
 
 
 class NvSentinel(Section, frozen=True):
@@ -118,6 +128,73 @@ class NvSentinel(Section, frozen=True):
     period: Annotated[Seconds, _help("Time between two checks for changes.")] = Seconds(10)
 
 
+Scheduler = Literal["slurm", "kubernetes", "nvsentinel"]
+
+
+class Repair(Section, frozen=True):
+    """What `tocsin repair` may do to this node. Each step has a switch of its own, and all are off.
+
+    Limits, canaries and the burn-in check are those of the scheduler's draining.
+    """
+
+    scheduler: Annotated[
+        Scheduler,
+        _help(
+            "Who drains the node: Slurm, Kubernetes, or NVSentinel, which hands nodes over by its "
+            "ExternalRemediationRequest."
+        ),
+    ] = "slurm"
+    reset: Annotated[bool, _help("Reset a GPU of a drained node while nothing holds it.")] = False
+    reboot: Annotated[bool, _help("Reboot a drained node.")] = False
+    return_to_service: Annotated[
+        bool, _help("Run the burn-in check on a repaired node and resume it if it passes.")
+    ] = False
+    check: Annotated[
+        tuple[str, ...],
+        _help(
+            "Command and arguments that must exit with 0 after a repair, before the burn-in check; "
+            "empty asks the agent alone."
+        ),
+    ] = ()
+    check_deadline: Annotated[Seconds, _help("A check that takes longer counts as failed.")] = (
+        Seconds(300)
+    )
+    max_attempts: Annotated[
+        int, Meta(ge=1, le=9, description="Resets and reboots for one fault of one device.")
+    ] = 3
+    again_within: Annotated[
+        Seconds,
+        _help(
+            "A fault that returns to a device this soon after a repair needs the next stronger one."
+        ),
+    ] = Seconds(7 * 86400)
+    settle: Annotated[
+        Seconds, _help("How long after a repair the agent may still report the fault.")
+    ] = Seconds(600)
+    services: Annotated[
+        tuple[str, ...],
+        _help(
+            "Units of systemd that hold GPUs, such as `tocsin`, `nvidia-dcgm`, "
+            "`nvidia-persistenced`: stopped for a reset and started again on every path."
+        ),
+    ] = ()
+    bundles: Annotated[
+        str, _help("Folder for the vendor's bundles, one per repair; empty makes none.")
+    ] = "/var/lib/tocsin/bundles"
+    bug_report_deadline: Annotated[
+        Seconds, _help("Time for `nvidia-bug-report.sh`, where it is installed; `0` skips it.")
+    ] = Seconds(600)
+    ticket_url: Annotated[
+        str, _help("Webhook that receives the ticket of each repair as JSON (POST).")
+    ] = ""
+    ticket_token_file: Annotated[str, _help("Bearer token for the webhook.")] = ""
+    ticket_file: Annotated[str, _help("File to append the tickets to, one JSON line each.")] = ""
+    ticket_mail: Annotated[str, _help("Address to mail the tickets to.")] = ""
+    mail_server: Annotated[str, _help("SMTP server for the mail, `host` or `host:port`.")] = (
+        "localhost"
+    )
+
+
 class Gates(Section, frozen=True):
     """Scheduler integrations. Nothing is written anywhere unless it is enabled here."""
 
@@ -131,3 +208,4 @@ class Gates(Section, frozen=True):
     slurm: Slurm = field(default_factory=Slurm)
     kubernetes: Kubernetes = field(default_factory=Kubernetes)
     nvsentinel: NvSentinel = field(default_factory=NvSentinel)
+    repair: Repair = field(default_factory=Repair)

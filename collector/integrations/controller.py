@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import dataclass
 
+from collector.integrations.scheduler import OURS, CannotAskError, NodeState
 from pipeline import child
 
-OURS = "tocsin:"  # every reason of ours begins so; nobody else's does
 DEADLINE_S = 10.0
 # Where sites have Slurm; a HealthCheckProgram is started with next to no environment.
 PATHS = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
@@ -22,46 +21,6 @@ _OURS = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
 _REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^\[\]]*@\d{4}-[^\[\]]*)\]")
 _STATE = re.compile(r" State=([A-Z_+*~#!%$@^-]+)")
 _TOKEN = re.compile(r"^ReservationName=(\S+) .*? Nodes=(\S+)", re.MULTILINE)
-BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
-MAINTAINED = frozenset({"MAINT", "MAINTENANCE"})
-AWAY = frozenset(
-    {
-        "DOWN",
-        "FAIL",
-        "POWERED_DOWN",
-        "POWERING_DOWN",
-        "REBOOT",
-        "REBOOT_ISSUED",
-        "REBOOT_REQUESTED",
-        "FUTURE",
-    }
-)
-
-
-class CannotAskError(Exception):
-    """The controller did not answer, or refused: nothing is done then."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """A node as the controller sees it.
-
-    ``reason`` is the text alone, ``by`` who set it when (``root@2026-11-20T13:26:47``).
-    """
-
-    words: frozenset[str]
-    reason: str = ""
-    by: str = ""
-
-    @property
-    def drained(self) -> bool:
-        """Whether it takes no new jobs, for whatever reason."""
-        return "DRAIN" in self.words
-
-    @property
-    def busy(self) -> bool:
-        """Whether jobs run on it."""
-        return bool(self.words & BUSY)
 
 
 class Controller:

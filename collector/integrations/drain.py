@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from collector.integrations.agent_client import Answer, Problem
-from collector.integrations.controller import AWAY, MAINTAINED, OURS, Controller, NodeState
 from collector.integrations.policy import Policy
 from collector.integrations.record import Drained, Record, key
+from collector.integrations.scheduler import AWAY, MAINTAINED, OURS, NodeState, Scheduler
 from collector.integrations.tokens import Tokens
 
 # Actions (pipeline/finding.py) that need the node free of jobs. An application
@@ -43,7 +43,7 @@ class Gate:
     def __init__(
         self,
         node: str,
-        controller: Controller,
+        controller: Scheduler,
         record: Record,
         policy: Policy,
         *,
@@ -171,7 +171,7 @@ class Gate:
     def _unfit(self, state: NodeState, worst: Problem) -> str:
         """Why the node as the controller sees it must not be drained, empty where it may."""
         if not self._policy.drain and not self._dry_run:
-            return "gates.slurm.drain is off"
+            return f"{self._policy.where}.drain is off"
         if state.drained:
             return f"already drained: {state.reason}"
         away = state.words & (AWAY | MAINTAINED)

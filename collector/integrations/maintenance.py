@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from collector.integrations.agent_client import Answer
-from collector.integrations.controller import MAINTAINED, NodeState
+from collector.integrations.scheduler import MAINTAINED, NodeState
 
 REASON, USER = "in a maintenance reservation of Slurm", "slurm"
 # Renewed at each check. Health checks may stop while a node is worked on; nothing stays silent

@@ -20,6 +20,7 @@ class Policy(NamedTuple):
     most_per_hour: int = 0
     canaries: tuple[str, ...] = ()
     off_file: str = ""
+    where: str = "gates.slurm"
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Policy:
@@ -43,7 +44,7 @@ class Policy(NamedTuple):
         if switch:
             return switch
         if self.canaries and node not in self.canaries:
-            return f"{node} is not a canary (gates.slurm.canaries)"
+            return f"{node} is not a canary ({self.where}.canaries)"
         return ""
 
     def grave(self, severity: str) -> bool:

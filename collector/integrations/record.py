@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from collector.integrations.durable import open_to_write, write_json
+
 
 class BusyError(Exception):
     """Another check of this node is at it right now."""
@@ -59,7 +61,9 @@ class Record:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Alone. BusyError where another process is; OSError where there is no such folder."""
-        with os.fdopen(_opened(self.file.with_suffix(".lock")), "w", encoding="ascii") as lock:
+        with os.fdopen(
+            open_to_write(self.file.with_suffix(".lock")), "w", encoding="ascii"
+        ) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -79,25 +83,11 @@ class Record:
 
     def write(self, drained: Drained) -> None:
         """Durably, before anything depends on it."""
-        scratch = self.file.with_suffix(".new")
-        scratch.unlink(missing_ok=True)
-        with os.fdopen(_opened(scratch), "w", encoding="utf-8") as file:
-            json.dump(asdict(drained), file)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self.file)
+        write_json(self.file, asdict(drained))
 
     def forget(self) -> None:
         """It is over."""
         self.file.unlink(missing_ok=True)
-
-
-def _opened(file: Path) -> int:
-    """For writing.
-
-    A link is refused: root writes here, in a folder that may belong to the agent's user.
-    """
-    return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def key(kind: str, device: str) -> str:

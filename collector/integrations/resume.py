@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from collector.integrations.agent_client import Answer
-from collector.integrations.controller import Controller
 from collector.integrations.drain import ours
 from collector.integrations.policy import Policy
 from collector.integrations.record import Drained, Record
 from collector.integrations.repair import evidence
+from collector.integrations.scheduler import Scheduler
 from collector.integrations.tokens import Tokens
 from pipeline import child
 
@@ -45,7 +45,7 @@ class Return:
     def __init__(
         self,
         node: str,
-        controller: Controller,
+        controller: Scheduler,
         record: Record,
         policy: Policy,
         ask: Callable[[], Answer],
@@ -130,11 +130,12 @@ class Return:
         if proof == record.failed:
             return "the burn-in check failed after this repair: resume it manually"
         if not self._proof.argv:
-            return "no burn-in check is configured (gates.slurm.proof): resume it manually"
+            where = f"{self._policy.where}.proof"
+            return f"no burn-in check is configured ({where}): resume it manually"
         if self._policy.forbids(self._node):
             return self._policy.forbids(self._node)
         if not self._policy.drain:
-            return "gates.slurm.drain is off"
+            return f"{self._policy.where}.drain is off"
         if Tokens(self._controller, self._node).all_off():
             return "disabled fleet-wide by reservation tocsin_off"
         state = self._controller.node(self._node)

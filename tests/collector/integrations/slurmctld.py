@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collector.integrations.controller import OURS, Controller, NodeState
+from collector.integrations.controller import Controller
+from collector.integrations.scheduler import OURS, NodeState
 
 
 class Killed(BaseException):

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.integrations.agent_client import Answer, read
-from collector.integrations.controller import OURS
 from collector.integrations.drain import Gate
 from collector.integrations.record import Record
 from collector.integrations.resume import BurnInCheck, Return
+from collector.integrations.scheduler import OURS
 from tests.collector.integrations.answers import LOST, document
 from tests.collector.integrations.slurmctld import Killed, Slurmctld
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from collector.integrations.agent_client import Answer
-from collector.integrations.controller import NodeState
 from collector.integrations.maintenance import REASON, follow
+from collector.integrations.scheduler import NodeState
 
 MAINTAINED, IDLE = NodeState(frozenset({"IDLE", "MAINT"})), NodeState(frozenset({"IDLE"}))
 BEGAN = {

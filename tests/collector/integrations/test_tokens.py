@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.integrations.controller import CannotAskError, parse_node
+from collector.integrations.controller import parse_node
 from collector.integrations.policy import Policy, off
 from collector.integrations.record import Record
+from collector.integrations.scheduler import CannotAskError
 from collector.integrations.tokens import Tokens
 from tests.sources import ROOT
 
