@@ -12,6 +12,7 @@ from typing import Any
 from collector.agent.label_request import Reported, label_event, labelled
 from collector.agent.labels import Labels
 from collector.agent.preflight_results import preflight_events
+from collector.agent.repair_steps import repair_event
 from collector.node.out_of_service import Out, OutOfService, ended, started
 from pipeline.clock import Clock, Instant, instant
 from pipeline.exposition import Exposition
@@ -79,6 +80,7 @@ class OperatorCommands:
             "status": self._status,
             "check": lambda _: self._check(),
             "preflight": self._preflight,
+            "repair": self._repair,
         }
         command = request.get("command")
         if not isinstance(command, str) or command not in commands:
@@ -166,6 +168,12 @@ class OperatorCommands:
         events = preflight_events(request, self._node, self._now())
         self._tell(*events)
         return {"stored": len(events)}
+
+    def _repair(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Store a step of a repair."""
+        event = repair_event(request, self._node, self._now())
+        self._tell(event)
+        return {"kind": event.device.kind, "device": event.device.id}
 
     def _status(self, _: dict[str, Any]) -> dict[str, Any]:
         return {"out_of_service": [_row(out) for out in self._out.all()]}

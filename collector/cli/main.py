@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "maintenance": "collector.cli.maintenance",
     "check": "collector.cli.check",
     "preflight": "collector.cli.preflight",
+    "repair": "collector.cli.repair",
     "read": "collector.cli.read",
     "simulate": "simulator.command",
     "query": "collector.cli.query",

@@ -9,6 +9,7 @@ from typing import Any
 
 from collector.config import address
 from collector.config.bus_checks import bus_problems
+from collector.config.gates import Draining, Repair
 from collector.config.links import template_fault
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
@@ -20,6 +21,7 @@ from pipeline.xid.table import read_rows
 
 # Paths that mean something already (Prometheus' and dcgm-exporter's own).
 RESERVED = ("/", "/-/healthy", "/-/ready", "/health", "/healthz")
+_UNIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_.@\\-]{0,254}")  # systemd.unit(5), "Description"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # the NVML sweep of 8 GPUs takes up to about 50 ms on hardware with slow getters; ticks
 # it is late for are skipped
@@ -178,13 +180,9 @@ def _gates(config: Config) -> Iterator[tuple[Path, str]]:
     slurm, kubernetes = config.gates.slurm, config.gates.kubernetes
     if not config.gates.off_file.startswith("/"):
         yield ("gates", "off_file"), f"{config.gates.off_file!r} is not an absolute path"
-    if slurm.most_per_hour > slurm.most_drained:
-        yield (
-            ("gates", "slurm", "most_per_hour"),
-            f"{slurm.most_per_hour} is more than most_drained ({slurm.most_drained})",
-        )
-    if slurm.proof_deadline <= 0:
-        yield ("gates", "slurm", "proof_deadline"), "must be longer than 0"
+    yield from _draining(("gates", "slurm"), slurm)
+    yield from _draining(("gates", "kubernetes", "draining"), kubernetes.draining)
+    yield from _repair(config.gates.repair)
     for name, period in (
         ("kubernetes", kubernetes.period),
         ("nvsentinel", config.gates.nvsentinel.period),
@@ -204,6 +202,32 @@ def _gates(config: Config) -> Iterator[tuple[Path, str]]:
             ("gates", "kubernetes", "api"),
             f"{kubernetes.api!r} is not an address such as https://10.96.0.1:443",
         )
+
+
+def _draining(where: Path, draining: Draining) -> Iterator[tuple[Path, str]]:
+    if draining.most_per_hour > draining.most_drained:
+        yield (
+            (*where, "most_per_hour"),
+            f"{draining.most_per_hour} is more than most_drained ({draining.most_drained})",
+        )
+    if draining.proof_deadline <= 0:
+        yield (*where, "proof_deadline"), "must be longer than 0"
+
+
+def _repair(repair: Repair) -> Iterator[tuple[Path, str]]:
+    where = ("gates", "repair")
+    for name in ("bundles", "ticket_file", "ticket_token_file"):
+        value = getattr(repair, name)
+        if value and not value.startswith("/"):
+            yield (*where, name), f"{value!r} is not an absolute path"
+    if repair.ticket_url and not repair.ticket_url.startswith(("http://", "https://")):
+        yield (*where, "ticket_url"), f"{repair.ticket_url!r} is not an http or https address"
+    for name in ("check_deadline", "settle"):
+        if getattr(repair, name) <= 0:
+            yield (*where, name), "must be longer than 0"
+    for service in repair.services:
+        if not _UNIT.fullmatch(service):
+            yield (*where, "services"), f"{service!r} is not the name of a unit"
 
 
 def _topology(config: Config) -> Iterator[tuple[Path, str]]:

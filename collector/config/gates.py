@@ -170,7 +170,7 @@ class Repair(Section, frozen=True):
     ] = Seconds(7 * 86400)
     settle: Annotated[
         Seconds, _help("How long after a repair the agent may still report the fault.")
-    ] = Seconds(600)
+    ] = Seconds(1800)
     services: Annotated[
         tuple[str, ...],
         _help(

@@ -45,6 +45,8 @@ for program in slurm/tocsin-health slurm/tocsin-prolog slurm/tocsin-epilog slurm
 done
 put "$top/deploy/slurm/tocsin-return.service" /usr/lib/systemd/system/tocsin-return.service
 put "$top/deploy/slurm/tocsin-return.timer" /usr/lib/systemd/system/tocsin-return.timer
+put "$top/deploy/slurm/tocsin-repair.service" /usr/lib/systemd/system/tocsin-repair.service
+put "$top/deploy/slurm/tocsin-repair.timer" /usr/lib/systemd/system/tocsin-repair.timer
 put "$top/deploy/slurm/tocsin.nhc" /opt/tocsin/share/tocsin.nhc
 put "$top/deploy/npd/tocsin-gpu-monitor.json" /opt/tocsin/share/tocsin-gpu-monitor.json
 put "$tree/opt/tocsin/share/tocsin.1" /usr/share/man/man1/tocsin.1

@@ -151,6 +151,23 @@ EVENTS = (
             ("model", "what tells peers: the product, of a node with the number of its GPUs"),
         ),
     ),
+        "repair_step",
+        "A repair of a device reached a step (`tocsin repair`).",
+        (
+            ("incident", "id of the incident"),
+            ("fault", "class of the fault that is repaired"),
+            (
+                "step",
+                "suspected, drained, reset, checked, burning_in, returned, rma or stopped",
+            ),
+            ("act", "what was done last: reset, reboot or replace; absent before the first"),
+            ("attempt", "how many acts there were"),
+            ("helped", "true if the fault was gone after the act, at the end of a repair"),
+            ("note", "why it failed or was stopped"),
+            ("at_ns", "unix time of the step, where it was reported later"),
+            USER,
+        ),
+    ),
     EventKind(
         "device_appeared",
         "A device answers that did not before.",

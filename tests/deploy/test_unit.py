@@ -76,7 +76,10 @@ def test_systemd_understands_every_line(unit: Path, drop_in: str) -> None:
 
 def test_the_units_of_the_gates_are_understood_too(unit: Path) -> None:
     """The timer that returns nodes, and what it starts."""
-    for name in ("tocsin-return.service", "tocsin-return.timer"):
+    for name in (
+        *("tocsin-return.service", "tocsin-return.timer"),
+        *("tocsin-repair.service", "tocsin-repair.timer"),
+    ):
         text = (
             (ROOT / "deploy" / "slurm" / name)
             .read_text(encoding="utf-8")

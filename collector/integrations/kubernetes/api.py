@@ -1,5 +1,5 @@
-"""The API server, reached with the pod's own identity over HTTPS: three
-requests and nothing else.
+"""The API server, reached with the pod's own identity over HTTPS: three requests of the agent, and
+those of `tocsin repair`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from urllib.parse import quote, urlsplit
 
 from collector.config.gates import Kubernetes
 
+MANAGER = "tocsin"  # in whose name fields are written (managedFields)
 DEADLINE_S = 10.0
 MAX_BYTES = 8 << 20  # a Node with many images is some hundred kB
 # conditions are merged by their type: nobody else's is touched
 STRATEGIC = "application/strategic-merge-patch+json"
-OK, CREATED, CONFLICT = 200, 201, 409
+MERGE = "application/merge-patch+json"  # RFC 7386: a list replaces a list
+OK, CREATED, CONFLICT, MISSING = 200, 201, 409, 404
 
 
 class ApiError(OSError):
@@ -48,12 +50,31 @@ class Api:
         """False where it was written before, by an earlier life of this agent."""
         return self._ask("POST", "/api/v1/namespaces/default/events", event)[0] != CONFLICT
 
+    def get(self, path: str) -> dict[str, Any]:
+        """An object or a list."""
+        return self._ask("GET", path)[1]
+
+    def merge(self, path: str, body: Mapping[str, Any]) -> bool:
+        """Change an object in our name; False where it has changed since it was read (a
+        resourceVersion in the body that is older).
+        """
+        return self._ask("PATCH", f"{path}?fieldManager={MANAGER}", body, MERGE)[0] != CONFLICT
+
+    def create(self, path: str, body: Mapping[str, Any]) -> bool:
+        """False where there is one of that name."""
+        return self._ask("POST", path, body)[0] != CONFLICT
+
+    def delete(self, path: str) -> None:
+        """One that is gone already is fine."""
+        self._ask("DELETE", path, also=(MISSING,))
+
     def _ask(
         self,
         method: str,
         path: str,
         body: Mapping[str, Any] | None = None,
         form: str = "application/json",
+        also: tuple[int, ...] = (),
     ) -> tuple[int, dict[str, Any]]:
         where = urlsplit(self._address)
         context = ssl.create_default_context(cafile=self._settings.ca_file)
@@ -77,17 +98,17 @@ class Api:
             raise ApiError(f"{method} {path}: {error!r}") from error
         finally:
             connection.close()
-        return answer.status, _document(content, answer.status, f"{method} {path}")
+        return answer.status, _document(content, answer.status, f"{method} {path}", also)
 
 
-def _document(content: bytes, status: int, what: str) -> dict[str, Any]:
+def _document(content: bytes, status: int, what: str, also: tuple[int, ...] = ()) -> dict[str, Any]:
     try:
         document = json.loads(content)
     except ValueError:
         document = None
     if not isinstance(document, dict):
         raise ApiError(f"{what}: HTTP {status} with no JSON object")
-    if status not in (OK, CREATED, CONFLICT):
+    if status not in (OK, CREATED, CONFLICT, *also):
         raise ApiError(f"{what}: HTTP {status} {str(document.get('message', ''))[:300]}")
     return document
 

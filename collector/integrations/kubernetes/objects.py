@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 TYPE = "TocsinGpuProblem"  # ours alone, in node-problem-detector's polarity: True is a problem
+TAINT = "tocsin/drained"  # of a node that `tocsin repair` has drained
 STATUS = {"ok": "False", "problem": "True", "unknown": "Unknown"}
 MAX_MESSAGE = 1000  # an Event's note may have 1024 (events.k8s.io/v1)
 MAX_NAME = 253

@@ -13,7 +13,7 @@ from typing import Any
 from collector.config.gates import Kubernetes
 from collector.integrations.changes import Changes
 from collector.integrations.kubernetes.api import Api
-from collector.integrations.kubernetes.objects import TYPE, condition, event
+from collector.integrations.kubernetes.objects import TAINT, TYPE, condition, event
 from collector.integrations.policy import off
 from pipeline.clock import SECOND_NS, Clock
 
@@ -94,7 +94,9 @@ class Reporter:
 
     def _follow(self, node: Mapping[str, Any]) -> None:
         if self._settings.cordon:
-            self._cordoned(node.get("spec", {}).get("unschedulable") is True)
+            spec = node.get("spec", {})
+            ours = any(taint.get("key") == TAINT for taint in spec.get("taints") or ())
+            self._cordoned(spec.get("unschedulable") is True and not ours)
 
     def _events(self, api: Api | None, verdict: Mapping[str, Any], now: str) -> None:
         for incident, over in islice(self._changes.of(verdict), MAX_EVENTS):

@@ -105,6 +105,20 @@ def test_an_answer_that_cannot_be_made_is_an_answer_too(house: House) -> None:
     assert house.metrics.value(agent.STAGE_FAILURES, "web", "people", "ValueError") is None
 
 
+def test_a_step_of_a_repair_is_an_event_about_its_part(house: House) -> None:
+    """Also where the part is gone; and what is no device of a node is refused."""
+    step = {"command": "repair", "kind": "gpu", "device": "GPU-gone", "at": 1_800_000_000.5}
+    house.people.answer(step | {"step": "returned", "act": "reset", "helped": True, "note": ""})
+    (event,) = house.events
+    assert (event.device.id, event.kind) == ("GPU-gone", "repair_step")
+    assert strange_attributes(event.kind, event.attributes) == []
+    assert event.attributes["at_ns"] == 1_800_000_000_500_000_000
+    assert "note" not in event.attributes
+    for wrong in ({"kind": "job"}, {"device": ""}, {"at": "now"}, {"at": float("inf")}):
+        with pytest.raises(ValueError, match=r"kind, device|at:"):
+            house.people.answer(step | wrong)
+
+
 @pytest.mark.parametrize("name", [OPEN.id, OPEN.id[:4], "latest"])
 def test_an_acknowledgement_is_an_event_about_the_root(house: House, name: str) -> None:
     """By the complete id, a prefix, or `latest`; who and what are in it."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,27 +23,25 @@ WHAT = (
     *("reboot mends", "replacement", "act fails", "check fails"),
 )
 steps = st.lists(
-    st.tuples(
-        st.sampled_from(WHAT), st.sampled_from(NODES), st.integers(1, 30), st.booleans()
-    ),
+    st.tuples(st.sampled_from(WHAT), st.sampled_from(NODES), st.integers(1, 30), st.booleans()),
     max_size=40,
 )
 
 
 def memory() -> tempfile.TemporaryDirectory[str]:
     """A folder whose files are not waited for."""
-    shared = Path("/dev/shm")  # noqa: S108 - of this machine's own
+    shared = Path("/dev/shm")
     return tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None)
 
 
 def happen(world: World, what: str, name: str, calls: int, *, before: bool) -> None:
     """One thing; `calls` and `before` are of a run, in which it dies."""
     node = world.nodes[name]
-    changes = {
+    changes: dict[str, Callable[[], object]] = {
         "job": lambda: world.slurm.busy.add(name),
         "no job": lambda: world.slurm.busy.discard(name),
         "process": lambda: node.held.add("python3 (pid 7)"),
-        "no process": lambda: node.held.clear(),
+        "no process": node.held.clear,
         "drain": lambda: world.people(name, drain=True),
         "resume": lambda: world.people(name, drain=False),
         "hours": lambda: setattr(world, "now", world.now + 7200),

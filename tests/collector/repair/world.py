@@ -144,7 +144,7 @@ class World:
         policy = Policy(drain=True, severity="page", off_file="/nowhere/off", **allowed)
         site = Site(
             node.name,
-            self.slurm,
+            changed.pop("scheduler", self.slurm),
             self.record(node.name),
             changed.pop("policy", policy),
             node.answer,
@@ -167,9 +167,10 @@ class World:
     def run(self, name: str, calls: int = 10**6, *, before: bool = True) -> list[str]:
         """One run, which dies at that call; what it said."""
         node = self.nodes[name]
+        said: list[str] = []
         with self.dying(calls, before=before):
-            return self.machine(node).advance()
-        return []
+            said += self.machine(node).advance()
+        return said
 
     @contextlib.contextmanager
     def dying(self, calls: int, *, before: bool) -> Iterator[None]:

@@ -386,6 +386,7 @@ NO_FAULT = {
     *("kernel_log_lost", "kernel_log_suppressed", "kernel_log_untrusted", "driver_hang"),
     *("gpu_process_started", "gpu_process_ended", "job_started", "job_ended"),
     *("maintenance_started", "maintenance_ended", "incident_acknowledged", "config_reloaded"),
+    "repair_step",
     *("device_appeared", "device_gone", "arrivals_begin", "arrivals_end"),
     # what they announce is in registers that are read each second and judged by ecc and xid
     *("memory_retired", "recovery_action_changed"),

@@ -129,7 +129,7 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(said)
 
-        do_GET = do_PATCH = do_POST = _answer  # noqa: N815 - http.server's own names
+        do_GET = do_PATCH = do_POST = do_DELETE = _answer  # noqa: N815 - http.server's own names
 
         def log_message(self, *_: object) -> None:
             pass

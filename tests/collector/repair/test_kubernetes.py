@@ -1,0 +1,152 @@
+"""Drains and repairs before a Kubernetes API server, and as NVSentinel hands nodes over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collector.config.gates import Kubernetes
+from collector.integrations.kubernetes.nodes import REASON, Nodes
+from collector.integrations.kubernetes.objects import TAINT
+from collector.integrations.nvsentinel.remediation import COMPLETE, LABEL, Remediation
+from collector.integrations.nvsentinel.remediation import TAINT as RELEASE
+from collector.integrations.scheduler import CannotAskError, Scheduler
+from tests.collector.repair.cluster import ERRS, Cluster
+from tests.collector.repair.world import ALL_ON, World
+
+pytestmark = pytest.mark.slow
+NODE = "/api/v1/nodes/gpu01"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Three nodes."""
+    server = Cluster(tmp_path, "gpu01", "gpu02", "gpu03")
+    with server:
+        yield server
+
+
+def settings(cluster: Cluster) -> Kubernetes:
+    """Of a repair on that cluster."""
+    return Kubernetes(
+        api=cluster.url, token_file=str(cluster.token_file), ca_file=str(cluster.ca_file)
+    )
+
+
+def repaired(world: World, scheduler: Scheduler, name: str = "gpu01") -> list[str]:
+    """All that runs of a repair say until nothing new comes."""
+    said: list[str] = []
+    for _ in range(8):
+        world.slurm.reasons[name] = "tocsin:x@y"  # the world's own checks look at Slurm
+        said += world.machine(world.nodes[name], ALL_ON, scheduler=scheduler).advance()
+        world.now += 60
+    return said
+
+
+def test_a_node_is_cordoned_repaired_and_given_back(cluster: Cluster, tmp_path: Path) -> None:
+    """One GPU is reset behind a cordon with our taint, and nothing of ours is left."""
+    world, nodes = World(tmp_path, "gpu01"), Nodes(settings(cluster))
+    said = repaired(world, nodes)
+    assert world.nodes["gpu01"].acts == ["reset"]
+    assert said[-1].startswith("GPU 3: resumed gpu01")
+    assert cluster.objects[NODE]["spec"] == {"taints": []}
+    assert not [name for name in cluster.objects if "tocsin-slot" in name]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"unschedulable": None}},
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": []}},
+        {
+            "spec": {
+                "taints": [
+                    {"key": TAINT, "value": "true", "effect": "NoSchedule"},
+                    {"key": "works", "effect": "NoSchedule"},
+                ]
+            }
+        },
+    ],
+    ids=["uncordoned", "cordoned", "untainted", "tainted"],
+)
+def test_what_an_operator_changed_is_theirs(
+    cluster: Cluster, tmp_path: Path, change: dict[str, object]
+) -> None:
+    """A node that is not as we left it is neither reset nor uncordoned, and a ticket says so."""
+    world, nodes = World(tmp_path, "gpu01"), Nodes(settings(cluster))
+    world.machine(world.nodes["gpu01"], scheduler=nodes).advance()
+    cluster.change(NODE, change, "kubectl")
+    before = cluster.objects[NODE]
+    repaired(world, nodes)
+    case = world.case("gpu01")
+    assert case is not None
+    assert case.step == "stopped"
+    assert cluster.objects[NODE] == before
+    assert world.nodes["gpu01"].acts == []
+
+
+def test_a_node_with_gpu_pods_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+    """A cordon evicts nobody: the reset waits for the last pod that has GPUs."""
+    world, nodes = World(tmp_path, "gpu01"), Nodes(settings(cluster))
+    pod = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    cluster.put(
+        "/api/v1/pods/train",
+        {"metadata": {"name": "train"}, "spec": {"nodeName": "gpu01", "containers": [pod]}},
+    )
+    assert repaired(world, nodes)[-1] == "GPU 3: jobs are still running"
+    cluster.objects["/api/v1/pods/train"]["status"] = {"phase": "Succeeded"}
+    repaired(world, nodes)
+    assert world.nodes["gpu01"].acts == ["reset"]
+
+
+def test_leases_keep_the_cap(cluster: Cluster, tmp_path: Path) -> None:
+    """Of three broken nodes two are cordoned."""
+    world, nodes = World(tmp_path, "gpu01", "gpu02", "gpu03"), Nodes(settings(cluster))
+    for node in world.nodes.values():
+        said = world.machine(node, scheduler=nodes).advance()
+    assert sorted(nodes.drained()) == ["gpu01", "gpu02"]
+    assert "limit reached" in said[0]
+
+
+def test_a_node_that_changes_meanwhile_is_not_written(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request carries the version that was read."""
+    nodes = Nodes(settings(cluster))
+    nodes.drain("gpu01", "tocsin:x")
+    assert cluster.objects[NODE]["metadata"]["annotations"] == {REASON: "tocsin:x"}
+    stale = nodes._get(NODE)
+    cluster.change(NODE, {"metadata": {"labels": {"a": "b"}}}, "kubectl")
+    monkeypatch.setattr(nodes, "_get", lambda _: stale)
+    with pytest.raises(CannotAskError, match="changed by someone else"):
+        nodes.resume("gpu01")
+
+
+def test_nvsentinel_hands_a_node_over_and_gets_it_back(cluster: Cluster, tmp_path: Path) -> None:
+    """Nothing is done before the release; then the node is repaired, and success is reported in the
+    request without a change to taint or label.
+    """
+    world, scheduler = World(tmp_path, "gpu01"), Remediation(settings(cluster))
+    with pytest.raises(CannotAskError, match="has not released gpu01"):
+        world.machine(world.nodes["gpu01"], scheduler=scheduler).advance()
+    taint = {"key": RELEASE, "value": "err-1", "effect": "NoSchedule"}
+    released = {"metadata": {"labels": {LABEL: "false"}}, "spec": {"taints": [taint]}}
+    cluster.change(NODE, released, "nvsentinel")
+    spec = {"healthEvent": {"nodeName": "gpu01"}}
+    condition = {"type": "NVSentinelOwnershipReleased", "status": "True"}
+    cluster.put(
+        f"{ERRS}/err-1",
+        {
+            "metadata": {"name": "err-1", "uid": "u1"},
+            "spec": spec,
+            "status": {"conditions": [condition]},
+        },
+    )
+    repaired(world, scheduler)
+    assert world.nodes["gpu01"].acts == ["reset"]
+    conditions = cluster.objects[f"{ERRS}/err-1"]["status"]["conditions"]
+    assert [(c["type"], c["status"]) for c in conditions][1] == (COMPLETE, "True")
+    assert cluster.objects[NODE]["spec"]["taints"] == [taint]

@@ -1,0 +1,158 @@
+"""The machine step by step: each switch, the ladder, operators, tickets and what helped before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collector.integrations.policy import Policy
+from collector.repair.case import DamagedError
+from collector.repair.ladder import proposal
+from collector.repair.site import Switches
+from tests.collector.repair.world import ALL_ON, World
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """One node."""
+    return World(tmp_path, "gpu01")
+
+
+def runs(world: World, count: int, switches: Switches = ALL_ON, minutes: float = 10) -> list[str]:
+    """Runs of a timer; what all of them said, and a reboot is a run without words."""
+    said: list[str] = []
+    for _ in range(count):
+        with world.dying(10**6, before=True):
+            said += world.machine(world.nodes["gpu01"], switches).advance()
+        world.now += 60 * minutes
+    return said
+
+
+def test_a_repair_goes_through_its_steps_once(world: World) -> None:
+    """Each step is an event, in order, and the last one says that the reset helped."""
+    runs(world, 8)
+    book = world.cases("gpu01").read()
+    steps = [event["step"] for event in book.events]
+    assert steps == ["suspected", "drained", "reset", "checked", "burning_in", "returned"]
+    assert book.events[-1]["helped"] is True
+    assert world.nodes["gpu01"].acts == ["reset"]
+    assert not world.slurm.reasons
+
+
+@pytest.mark.parametrize(
+    ("switches", "stays", "says"),
+    [
+        (replace(ALL_ON, reset=False), "drained", "would reset (gates.repair.reset is off)"),
+        (
+            replace(ALL_ON, return_to_service=False),
+            "checked",
+            "gates.repair.return_to_service is off",
+        ),
+    ],
+)
+def test_each_step_has_a_switch(world: World, switches: Switches, stays: str, says: str) -> None:
+    """A step that is off waits, and says which switch it is."""
+    said = runs(world, 8, switches)
+    case = world.case("gpu01")
+    assert case is not None
+    assert case.step == stays
+    assert says in said[-1]
+
+
+def test_without_a_drain_nothing_is_done(world: World) -> None:
+    """All switches of the repair do nothing to a node that may not be drained."""
+    policy = Policy(drain=False, off_file="/nowhere/off", most_drained=2, most_per_hour=2)
+    for _ in range(4):
+        said = world.machine(world.nodes["gpu01"], policy=policy).advance()
+    assert "gates.slurm.drain is off" in said[0]
+    assert world.nodes["gpu01"].acts == []
+
+
+def test_a_dry_run_changes_nothing(world: World) -> None:
+    """Neither a file nor the controller nor the node."""
+    said = world.machine(world.nodes["gpu01"], dry_run=True).advance()
+    assert said[0].startswith("GPU 3: dry run: would drain gpu01")
+    assert not list(world.folder.iterdir())
+    assert not world.slurm.reasons
+
+
+def test_the_off_file_stops_a_repair_at_any_step(world: World, tmp_path: Path) -> None:
+    """Services that a dead run left stopped are started all the same."""
+    runs(world, 1)
+    node = world.nodes["gpu01"]
+    for calls in range(1, 20):
+        if not node.stopped:
+            world.run("gpu01", calls, before=False)
+    assert node.stopped == {"tocsin", "dcgm"}  # it died after it had stopped them
+    off = tmp_path / "off"
+    off.touch()
+    policy = Policy(True, "page", 2, 2, off_file=str(off))
+    said = world.machine(node, policy=policy).advance()
+    assert "integrations are off" in said[0]
+    assert (node.stopped, node.acts) == (set(), [])
+
+
+def test_what_holds_the_gpu_is_named(world: World) -> None:
+    """A GPU that a process has open is not reset, and services are not stopped for nothing."""
+    node = world.nodes["gpu01"]
+    node.held = {"python3 (pid 812)"}
+    assert runs(world, 3)[-1] == "GPU 3: not reset: held by python3 (pid 812)"
+    assert node.acts == []
+    node.held.clear()
+    runs(world, 1)
+    assert node.acts == ["reset"]
+
+
+def test_a_reset_that_does_not_help_is_followed_by_a_reboot_and_a_replacement(
+    world: World,
+) -> None:
+    """The ladder ends with a ticket that has the bundle, and it is known what did not help."""
+    world.nodes["gpu01"].needs = "replace"
+    runs(world, 40)
+    book = world.cases("gpu01").read()
+    assert world.nodes["gpu01"].acts == ["reset", "reboot"]
+    assert [(past.rung, past.helped) for past in book.past] == [
+        ("reset", False),
+        ("reboot", False),
+    ]
+    (ticket,) = book.tickets
+    assert (ticket["step"], ticket["serial"]) == ("rma", "1652859266991")
+    assert ticket["bundle"] == "/bundles/5a2e173dd20e2d3d"
+    assert ticket["known"] == (
+        "reset helped in 0 of 1 for ecc/contained, reboot helped in 0 of 1 for ecc/contained"
+    )
+
+
+def test_a_fault_that_comes_back_within_a_week_needs_more(world: World) -> None:
+    """What helped for a day is not tried a second time."""
+    node = world.nodes["gpu01"]
+    runs(world, 8)
+    assert node.acts == ["reset"]
+    node.broken, node.needs = True, "reboot"
+    world.now += 86400
+    runs(world, 12)
+    assert node.acts == ["reset", "reboot"]
+    assert proposal("ecc/contained", world.cases("gpu01").read().past) == (
+        "reset helped in 1 of 1 for ecc/contained, reboot helped in 1 of 1 for ecc/contained"
+    )
+
+
+def test_an_acknowledged_incident_is_an_operators(world: World) -> None:
+    """Who takes an incident on repairs it; a ticket says that this one stopped."""
+    runs(world, 1)
+    world.nodes["gpu01"].acknowledged = True
+    said = runs(world, 2)
+    assert said[0] == "GPU 3: stopped: an operator has acknowledged the incident"
+    assert world.nodes["gpu01"].acts == []
+    assert len(world.cases("gpu01").read().tickets) == 1
+
+
+def test_a_file_of_other_contents_stops_everything(world: World) -> None:
+    """What was done before is not known then."""
+    world.cases("gpu01").file.write_text('{"version": 1, "cases": {"x": 1}}')
+    with pytest.raises(DamagedError, match="cannot be read"):
+        world.machine(world.nodes["gpu01"]).advance()
