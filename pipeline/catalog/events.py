@@ -151,6 +151,7 @@ EVENTS = (
             ("model", "what tells peers: the product, of a node with the number of its GPUs"),
         ),
     ),
+    EventKind(
         "repair_step",
         "A repair of a device reached a step (`tocsin repair`).",
         (
