@@ -1,7 +1,8 @@
 """What the helper answers, one function per kind of question.
 
 A file is opened only where the environment or the mappings of the process itself name it, below
-that process's root, without following a link, and (but for a library) if it is its user's.
+that process's root, without following a link, and if it is its user's; a library may be anybody's
+that everybody may read.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import errno
 import os
 import re
 import socket
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -86,7 +88,7 @@ def file(process: Process, text: str) -> Grant:
     found = _holder(process)
     library = procfs.mapped(process.maps()).library
     if library is not None and text == library.path:
-        return Grant(fd=open_regular(text, root=process.root))
+        return Grant(fd=_public(open_regular(text, root=process.root), found.user))
     if text not in dump_paths(found) and not _of_inspector(process, found, text):
         raise PermissionError(errno.EACCES, "the process names no such file")
     return Grant(fd=open_regular(text, root=process.root, owner=found.user))
@@ -151,6 +153,17 @@ def _holder(process: Process) -> Found:
     if not process.holds_gpu():
         raise PermissionError(errno.EACCES, "the process has no GPU")
     return process.found()
+
+
+def _public(fd: int, user: int) -> int:
+    """The descriptor of a file that its user may read: in a namespace of one's own anybody can
+    mount a secret of another user over a library that is mapped.
+    """
+    status = os.fstat(fd)
+    if status.st_uid == user or status.st_mode & stat.S_IROTH:
+        return fd
+    os.close(fd)
+    raise PermissionError(errno.EACCES, "somebody else's file")
 
 
 def _inspector(process: Process, found: Found) -> str:

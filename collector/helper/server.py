@@ -1,4 +1,5 @@
-"""Answers the agent's questions: one connection, one question, one thread.
+"""Answers the agent's questions: one connection, one question, one thread. Others' connections are
+closed at once: they take no thread, and no place of the agent's.
 
 A path in a tenant's mounts may never answer, nor may the memory of a process: of each user, and of
 each pod, only two questions are open at a time, so that others always have a thread.
@@ -50,6 +51,9 @@ class Helper:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
+            if _user_of(connection) not in (0, self._user):
+                connection.close()
+                continue
             with self._lock:
                 self._questions += 1
                 full = self._questions > MAX_QUESTIONS
@@ -89,10 +93,6 @@ class Helper:
             self._done(connection)
 
     def _grant(self, connection: socket.socket) -> Grant:
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        _, user, _ = struct.unpack("3i", credentials)
-        if user not in (0, self._user):
-            raise PermissionError(errno.EACCES, "not the agent")
         request = connection.recv(REQUEST.size + MAX_TEXT)
         if len(request) < REQUEST.size:
             raise ValueError("no question")
@@ -121,3 +121,9 @@ class Helper:
                 self._open[tenant] -= 1
                 if not self._open[tenant]:
                     del self._open[tenant]
+
+
+def _user_of(connection: socket.socket) -> int:
+    """Who connected, as the kernel has it (unix(7), SO_PEERCRED)."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("3i", credentials)[1])

@@ -21,7 +21,8 @@ class Tail:
 
     The file may be truncated, replaced or absent at any time. ``from_the_end``: of a file that is
     there at the first read, only so many last bytes are read. ``lost`` counts lines that were too
-    long, ``behind`` is how many bytes the last read left. Memory: one line and one read.
+    long, ``behind`` is how many bytes the last read left, ``user`` whose file it read, -1 before
+    the first. Memory: one line and one read.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Tail:
         from_the_end: int = FROM_THE_END,
     ) -> None:
         self.lost = self.behind = 0
+        self.user = -1
         self._path, self._root, self._owner = path, root, owner
         self._from_the_end = from_the_end
         self._fd = -1
@@ -54,7 +56,8 @@ class Tail:
             self._open()
             data = os.pread(self._fd, max_bytes, self._offset)
         self._offset += len(data)
-        self.behind = max(os.fstat(self._fd).st_size - self._offset, 0)
+        status = os.fstat(self._fd)
+        self.behind, self.user = max(status.st_size - self._offset, 0), status.st_uid
         return self._lines(data)
 
     @property

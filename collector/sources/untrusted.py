@@ -131,15 +131,17 @@ def _readied(fd: int, flags: int) -> int:
 
 
 def _open_below(root: Path, path: Path | str, flags: int) -> int:
-    directory, name = _descend(path, root)
+    directory, name = folder_and_name(path, root)
     try:
         return _open_at(directory, name, flags, path)
     finally:
         os.close(directory)
 
 
-def _descend(path: Path | str, root: Path) -> tuple[int, str]:
-    """A descriptor of the folder that a path leads to, and the last part of the path."""
+def folder_and_name(path: Path | str, root: Path) -> tuple[int, str]:
+    """A descriptor (O_PATH) of the folder that a path leads to below ``root`` without a link, and
+    the last part of the path. OSError as for ``open_regular``.
+    """
     names = PurePosixPath(path).parts[PurePosixPath(path).is_absolute() :]
     if not names or ".." in names:
         raise UntrustedFileError(f"{path}: no file below {root}")

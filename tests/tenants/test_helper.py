@@ -12,7 +12,7 @@ import pytest
 
 from tests.collector.sources.nccl.inspector.lines import line
 from tests.tenants.node import ALICE, BOB, MALLORY, MEMORY_MAJOR, UUID, Node, Tenant
-from tests.tenants.unprivileged import HELPER, RunningHelper, run_as
+from tests.tenants.unprivileged import HELPER, RunningHelper, flooding, run_as
 
 pytestmark = pytest.mark.root
 
@@ -82,6 +82,24 @@ def test_only_the_agents_user_is_answered(node: Node, helper: RunningHelper) -> 
     questions = {"questions": [[2, tenant.pid, ""], [0, 0, ""]]}
     assert helper.asked(ASK, questions, MALLORY) == ["PermissionError", "PermissionError"]
     assert helper.asked(ASK, questions)[0] == "SLURM_JOB_ID=71"
+
+
+def test_connections_of_other_users_take_no_place_of_the_agents(
+    node: Node, helper: RunningHelper
+) -> None:
+    """However many there are: else a process whose question has no place would seem hidden."""
+    tenant = node.start(ALICE, SLURM_JOB_ID="71")
+    with flooding(MALLORY, helper.socket), flooding(BOB, helper.socket):
+        answers = helper.asked(ASK, {"questions": [[2, tenant.pid, ""]] * 100})
+    assert answers == ["SLURM_JOB_ID=71"] * 100
+
+
+def test_no_file_of_another_user_is_opened_as_a_library(node: Node, helper: RunningHelper) -> None:
+    """One that only its owner may read, in the place of the one that is mapped."""
+    tenant = node.start(ALICE, SLURM_JOB_ID="71")
+    assert opened(helper, tenant, [str(node.library)])[0].startswith("\0")
+    node.library.chmod(0o600)
+    assert opened(helper, tenant, [str(node.library)]) == ["PermissionError"]
 
 
 def test_no_secret_and_no_address_leaves_the_helper(node: Node, helper: RunningHelper) -> None:

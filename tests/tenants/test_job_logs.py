@@ -5,6 +5,7 @@ another user's.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,24 @@ def test_a_log_called_after_another_users_job_says_nothing_about_it(logs: Logs) 
     found = logs.read()
     assert {job for job, text in found if "task 5" in text} == {"71"}
     assert {job for job, text in found if "task 5" not in text} == {f"user{MALLORY}"}
+
+
+def test_a_folder_that_becomes_a_link_makes_no_line_another_users(logs: Logs) -> None:
+    """Neither does it take a place of that user's logs: a log is its owner's by the open file."""
+    for name in ("logs/slurm-71.out", "home/alice/slurm-71.out"):
+        logs.write(ALICE, name, "begun\n")
+    mine = logs.write(MALLORY, "home/mallory/slurm-71.out", "begun\n")
+    logs.read()
+    folder, aside = mine.parent, logs.node.folder / "aside"
+    folder.rename(aside)
+    folder.symlink_to("alice")
+    with (aside / mine.name).open("a") as file:
+        file.write(CANCELLED)
+    logs.write(ALICE, "home/alice/slurm-71.out", LOST.format(5))
+    assert [(job, "task 5" in text) for job, text in logs.read()] == [("71", True)]
+    live = LiveFiles([f"{logs.node.folder}/home/*/*.out"], lambda subject, tenant: None)
+    live._known = {str(mine): (0.0, MALLORY)}
+    assert str(mine) not in {file.path for file in live.look(time.time())}
 
 
 def test_a_log_without_a_job_is_not_taken_for_the_only_job_of_the_node(logs: Logs) -> None:

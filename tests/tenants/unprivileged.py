@@ -5,8 +5,11 @@ helper with these capabilities and no other, the agent with none.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,14 @@ from collector.node.helper import protocol
 protocol.SOCKET = Path(sys.argv[2])
 given = json.loads(sys.argv[3])
 {code}
+"""
+
+FLOOD = """
+import os, socket, sys
+print("begun", flush=True)
+while os.getppid() == int(sys.argv[2]):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.connect(sys.argv[1])
 """
 
 
@@ -87,6 +98,17 @@ def run_as(user: int, code: str, given: dict[str, Any], socket: Path) -> Any:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@contextmanager
+def flooding(user: int, socket: Path) -> Iterator[None]:
+    """A process of a user that connects all the time, and asks nothing."""
+    argv = [sys.executable, "-I", "-S", "-c", FLOOD, str(socket), str(os.getpid())]
+    with subprocess.Popen([*as_user(user), *argv], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        yield
+        process.kill()
 
 
 def _tocsin() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from collector.node.helper.protocol import MAX_DATA, REPLY, REQUEST, Kind
 
 # of one question; a file system that does not answer costs the helper a thread, and the agent this
 TIMEOUT_S = 5.0
+AGAIN_S = 0.005
 _CONTENT = {"maps": Kind.MAPS, "environ": Kind.ENVIRON}
 
 
@@ -29,7 +31,7 @@ def ask(kind: Kind, pid: int = 0, text: str = "") -> Answer:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(TIMEOUT_S)
         try:
-            connection.connect(str(protocol.SOCKET))
+            _connect(connection)
             connection.send(request)
             data, fds, _, _ = socket.recv_fds(connection, REPLY.size + MAX_DATA, 1)
         except TimeoutError as error:
@@ -37,12 +39,28 @@ def ask(kind: Kind, pid: int = 0, text: str = "") -> Answer:
         except OSError as error:
             raise PermissionError(errno.EACCES, "not permitted, and there is no helper") from error
     fd = fds[0] if fds else -1
-    number = REPLY.unpack_from(data)[0] if len(data) >= REPLY.size else errno.EPROTO
+    number = REPLY.unpack_from(data)[0] if len(data) >= REPLY.size else errno.EACCES
     if number:
         if fd >= 0:
             os.close(fd)
         raise OSError(number, f"helper: {os.strerror(number)}")
     return Answer(data[REPLY.size :], fd)
+
+
+def _connect(connection: socket.socket) -> None:
+    """Wait for a place in its queue, which others may fill: connect(2) itself does not, with a
+    timeout (EAGAIN).
+    """
+    end_s = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            connection.connect(str(protocol.SOCKET))
+        except BlockingIOError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(AGAIN_S)
+        else:
+            return
 
 
 def available() -> bool:

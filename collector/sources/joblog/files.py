@@ -15,6 +15,7 @@ from collector.sources.joblog.walk import walk
 from collector.sources.nccl.discovery.mounts import served_by_users
 from collector.sources.tenants.desk import Mark
 from collector.sources.tenants.shares import fair
+from collector.sources.untrusted import folder_and_name
 
 MAX_FILES = 256  # followed at once: a descriptor and a line of at most 64 kB each
 MAX_NAMES = 20_000  # that a pattern may give in one look; the next one goes on with the others
@@ -53,15 +54,13 @@ class LiveFiles:
         self._closed.update(skip, served_by_users(self._self))
         found: dict[str, tuple[float, int]] = {}
         self.cut = Counter()
-        for path in self._names(skip):
-            try:
-                status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - as text: thousands of names
-            except OSError:
-                continue
-            if now_s - status.st_mtime < STALE_S:
-                found[path] = status.st_mtime, status.st_uid
-                if len(found) >= 2 * MAX_KNOWN:
-                    found = self._shared(found, MAX_KNOWN)
+        with _Statuses(self._patterns) as statuses:
+            for path in self._names(skip):
+                status = statuses.of(path)
+                if status is not None and now_s - status.st_mtime < STALE_S:
+                    found[path] = status.st_mtime, status.st_uid
+                    if len(found) >= 2 * MAX_KNOWN:
+                        found = self._shared(found, MAX_KNOWN)
         self._known = self._shared(found, MAX_KNOWN)
         return [
             LiveFile(path, user) for path, (_, user) in self._shared(self._known, MAX_FILES).items()
@@ -78,7 +77,7 @@ class LiveFiles:
 
     def _names(self, skip: Collection[str]) -> Iterator[str]:
         """The files that are known, then others, some of each pattern."""
-        yield from (path for path in self._known if path not in self._closed)
+        yield from (path for path in sorted(self._known) if path not in self._closed)
         for pattern in self._patterns:
             if pattern not in skip:
                 yield from self._some(pattern)
@@ -95,6 +94,46 @@ class LiveFiles:
             if name:
                 yield name
         self._walks[pattern] = names
+
+
+class _Statuses:
+    """Looks at files through their folder, which is held from one to the next: a folder that became
+    a link to another user's has no files. Use as a context.
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = patterns
+        self._folder, self._fd = "", -1
+
+    def __enter__(self) -> _Statuses:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def of(self, path: str) -> os.stat_result | None:
+        """Of the file itself, where it is a link of the link; None where there is none."""
+        folder, _, name = path.rpartition("/")
+        try:
+            if folder != self._folder or self._fd < 0:
+                self._enter(folder, path)
+            return os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+        except OSError:
+            return None
+
+    def _enter(self, folder: str, path: str) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self._fd, _ = folder_and_name(*below_root(path, self._patterns))
+        self._folder = folder
+
+
+def below_root(path: str, patterns: Sequence[str]) -> tuple[str, Path]:
+    """The rest of a path, and the folder of the configuration that it is below."""
+    root = root_of(path, patterns)
+    return path[len(str(root).rstrip("/")) + 1 :], root
 
 
 def root_of(path: str, patterns: Sequence[str]) -> Path:

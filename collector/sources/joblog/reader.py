@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from collector.sources.joblog.files import LiveFile, LiveFiles, job_of, root_of
+from collector.sources.joblog.files import LiveFile, LiveFiles, below_root, job_of
 from collector.sources.joblog.lines import Joiner
 from collector.sources.joblog.match import hits
 from collector.sources.tail import Tail
@@ -151,16 +151,13 @@ class LogReader:
         for path in self._files.keys() - live.keys():
             self._files.pop(path).tail.close()
         for path, file in live.items():
-            if path in self._files:
-                self._files[path].user = file.user
-            else:
+            if path not in self._files:
                 # One byte: with the end of the last line the next one is known to be whole.
                 self._follow(file, from_the_end=ALL if self._started else 1)
         self._started = True
 
     def _follow(self, file: LiveFile, *, from_the_end: int) -> _Followed:
-        root = root_of(file.path, self._patterns)
-        name = file.path[len(str(root).rstrip("/")) + 1 :]
+        name, root = below_root(file.path, self._patterns)
         tail = Tail(name, root=root, from_the_end=from_the_end)
         self._files[file.path] = followed = _Followed(tail, job_of(file.path), file.user)
         return followed
@@ -181,6 +178,7 @@ class LogReader:
             followed.trouble = error.strerror or str(error)
             return 0
         followed.trouble = ""
+        followed.user = followed.tail.user  # by its path a folder's link may lead to another's
         counts["too_long"] += followed.tail.lost - lost
         mine = found.setdefault(followed.user, [])
         for raw in lines:
