@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from collector.sources.nccl.discovery.scan import Scanner
-from collector.sources.nccl.ras.client import Address, ask
+from collector.sources.nccl.ras.address import Address
+from collector.sources.nccl.ras.client import ask
 from collector.sources.nccl.ras.continuity import Continuity
 from collector.sources.nccl.ras.json_report import parse_json
 from pipeline.child import Child, python

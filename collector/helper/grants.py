@@ -24,7 +24,8 @@ from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.sockets import listeners, sockets_of
 from collector.sources.nccl.flight_recorder.files import dump_paths
 from collector.sources.nccl.inspector.watch import folder_of
-from collector.sources.nccl.ras.client import CONNECT_S, Address, connect
+from collector.sources.nccl.ras.address import Address
+from collector.sources.nccl.ras.client import CONNECT_S, connect
 from collector.sources.untrusted import (
     folder_descriptor,
     open_fifo,

@@ -36,7 +36,8 @@ from collector.sources.nccl.flight_recorder.http import dump_in
 from collector.sources.nccl.flight_recorder.plain_pickle import load
 from collector.sources.nccl.inspector.log import InspectorLog
 from collector.sources.nccl.inspector.prometheus import parse_samples
-from collector.sources.nccl.ras.client import RasError, converse
+from collector.sources.nccl.ras.address import RasError
+from collector.sources.nccl.ras.client import converse
 from collector.sources.nccl.ras.json_report import parse_json
 from collector.sources.nccl.ras.monitor import MonitorStream
 from collector.sources.nccl.ras.pieces import Piece, whole

@@ -91,6 +91,7 @@ class Node:
         self.folder.chmod(0o755)
         self.proc = self.folder / "proc"
         add_gpus(self.proc)
+        (self.proc / "self").symlink_to("/proc/self")  # the kernel's own: connections are known
         self.device = self.folder / "of the driver /dev" / f"nvidia{GPU}"
         self.device.parent.mkdir(parents=True)
         os.mknod(self.device, 0o020666, os.makedev(1, GPU))
@@ -171,12 +172,22 @@ class Node:
         return tenant
 
     def start_ras(
-        self, user: int, job: str, port: int, *, rank: int = 0, namespace: bool = False
+        self,
+        user: int,
+        job: str,
+        port: int,
+        *,
+        rank: int = 0,
+        namespace: bool = False,
+        held: bool = True,
     ) -> Tenant:
-        """A rank of a job that answers RAS with what ``answer`` was given."""
+        """A rank of a job that answers RAS with what ``answer`` was given; without the GPU it is
+        none, but answers.
+        """
         address = {"port": port, "reply": str(self.folder / f"reply{job}")}
         return self.start(
             user,
+            maps=None if held else (),
             ras=address,
             namespace=namespace,
             SLURM_JOB_ID=job,

@@ -199,7 +199,8 @@ def test_a_helper_that_may_enters_the_namespace_of_the_job(node: Node) -> None:
         tenant = node.start_ras(BOB, "72", 28_072, namespace=True)
         node.answer("72", b'{"x": 1}')
         code = """
-from collector.sources.nccl.ras.client import Address, ask
+from collector.sources.nccl.ras.address import Address
+from collector.sources.nccl.ras.client import ask
 namespace = f"/proc/{given['pid']}/ns/net"
 print(json.dumps(ask(Address("127.0.0.1", 28072, namespace)).decode()))
 """

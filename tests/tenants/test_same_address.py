@@ -51,3 +51,20 @@ def test_jobs_of_two_namespaces_on_one_port_are_both_asked(node: Node) -> None:
         node.answer(name, reply(job_of(rank.pid, other.pid, behind=0)))
         late[name] = {rank.pid}
     assert behind(node, 2) == late
+
+
+def test_a_neighbour_of_the_same_user_answers_in_nobodys_name(node: Node) -> None:
+    """Pods share user ids, and on the host's network ports: what it says of another job's processes
+    counts for no job, and the job's own server is asked until it answers.
+    """
+    ranks = [node.start_ras(ALICE, "71", PORT, rank=rank) for rank in (0, 1)]
+    node.answer("71", reply(job_of(*(rank.pid for rank in ranks), behind=1)))
+    for _ in range(3):
+        node.start_ras(ALICE, "666", PORT)
+        node.start_ras(ALICE, "667", PORT, held=False)
+    forged = reply(job_of(*(rank.pid for rank in ranks), behind=0, number=7))
+    node.answer("666", forged)
+    node.answer("667", forged)
+    found = behind(node)
+    assert found["71"] == {ranks[1].pid}
+

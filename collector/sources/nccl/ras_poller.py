@@ -10,7 +10,8 @@ from collector.sources.nccl.attribute_ranks import joined
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.library import Version
 from collector.sources.nccl.discovery.sockets import Listener
-from collector.sources.nccl.ras.client import CONNECT_S, READ_S, Address, RasError
+from collector.sources.nccl.ras.address import Address, RasError
+from collector.sources.nccl.ras.client import CONNECT_S, READ_S
 from collector.sources.nccl.ras.continuity import Continuity
 from collector.sources.nccl.ras.pieces import whole
 from collector.sources.nccl.ras.policy import (
@@ -26,7 +27,7 @@ from collector.sources.nccl.ras.policy import (
     slot_of,
     unfit,
 )
-from collector.sources.nccl.ras.strays import Server, Strays
+from collector.sources.nccl.ras.strays import Answer, Server, Strays
 from collector.sources.nccl.reader import NcclReader
 from collector.sources.tenants.bounded import BoundsError
 from collector.sources.tenants.desk import NODE, Desk, LookLostError, Who
@@ -78,14 +79,14 @@ class LocalJob:
     """A job as it is on this node now.
 
     ``versions`` are NCCL's, one per process, empty where unknown. Times as in policy.JobSituation.
-    ``rivals`` are the pids, as the processes see them, of other jobs that may answer in its place.
+    ``rivals`` are the processes of other jobs that may answer in its place, by job.
     """
 
     name: str
     processes: tuple[Found, ...]
     versions: tuple[Version, ...]
     suspected_s: float | None
-    rivals: tuple[frozenset[int], ...] = ()
+    rivals: tuple[tuple[Found, ...], ...] = ()
     who: Who = NODE
     max_ranks: int = NODE_RANKS
 
@@ -137,7 +138,8 @@ class RasPoller:
             return None
         address = self._servers(job, asked)[0].address
         asked.listening = True
-        peers = self._desk.ask(NcclReader.listen, job.who, LOOK_S, job.name, address, now_s)
+        pids = tuple(p.pid for p in job.processes)
+        peers = self._desk.ask(NcclReader.listen, job.who, LOOK_S, job.name, address, pids, now_s)
         if not peers:
             return None
         dead = tuple(dict.fromkeys(e.peer for e in peers if e.event == "PEER_DEAD"))
@@ -201,37 +203,43 @@ class RasPoller:
         port, and answer for itself.
         """
         servers = self._servers(job, asked)
-        if report := self._strays.take(servers, _own_pids(job), job.rivals):
-            return report
-        first = servers[0]
+        if answer := self._strays.take(servers, lambda answer: _is_of(answer, job)):
+            return answer.report
         end = time.monotonic() + READ_S
         for _ in range(min(MAX_TRIES + len(job.rivals), MAX_TRIES_CROWD)):
-            report = self._asked(job, [server.address for server in servers[:MAX_SILENT]])
-            pids = {pid for _, pid in _members(report)}
-            if is_of(pids, _own_pids(job), job.rivals) or not (pids or job.rivals):
-                return report
-            self._strays.keep(first, pids, report)
+            answer = self._asked(job, [server.address for server in servers[:MAX_SILENT]])
+            if answer is not None:
+                if _is_of(answer, job):
+                    return answer.report
+                self._strays.keep(servers[0], answer)
             if time.monotonic() > end:
                 break
         raise RasError("refused", "only another job answers on its port, or one of equal pids")
 
-    def _asked(self, job: LocalJob, addresses: list[Address]) -> Report:
-        """The first report that any of these gives. RasError, LookLostError."""
+    def _asked(self, job: LocalJob, addresses: list[Address]) -> Answer | None:
+        """The first report that any of these gives; None where a process answered that is none of
+        these jobs'. RasError, LookLostError.
+        """
         origin = f"{addresses[0].host}:{addresses[0].port}"
+        pids = (p.pid for processes in (job.processes, *job.rivals) for p in processes)
         answer = self._desk.ask(
             NcclReader.ras,
             job.who,
             len(addresses) * (CONNECT_S + READ_S) + DECODE_S,
             tuple(addresses),
             origin,
+            tuple(pids),
             job.max_ranks,
         )
+        if answer.cause == "stranger":
+            return None
         if answer.report is None:
             raise RasError(answer.cause, answer.message)
         try:
-            return whole(answer.report, answer.pieces)
+            report = whole(answer.report, answer.pieces)
         except BoundsError as error:
             raise LookLostError("garbage", str(error)) from error
+        return Answer(report, frozenset(pid for _, pid in _members(report)), answer.by)
 
     def _servers(self, job: LocalJob, asked: PollState) -> list[Server]:
         # our own, whichever tree the jobs are found in
@@ -282,6 +290,14 @@ def _members(report: Report) -> set[tuple[str, int]]:
     return {
         (m.host, m.pid) for c in report.communicators for m in c.members if m.host and m.pid >= 0
     }
+
+
+def _is_of(answer: Answer, job: LocalJob) -> bool:
+    """Whether it is this job's: by the process that gave it, else by the pids in it."""
+    if answer.by:
+        return answer.by in {p.pid for p in job.processes}
+    rivals = [{p.inner_pid for p in rival} for rival in job.rivals]
+    return is_of(answer.pids, _own_pids(job), rivals) or not (answer.pids or rivals)
 
 
 def _own_pids(job: LocalJob) -> set[int]:

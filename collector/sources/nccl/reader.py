@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from collector.sources.nccl.discovery.devices import is_saved
 from collector.sources.nccl.discovery.found import Found, Glance, Seen
 from collector.sources.nccl.discovery.inspect import inspect
 from collector.sources.nccl.discovery.library import search
@@ -14,7 +15,9 @@ from collector.sources.nccl.discovery.sockets import Listener, addresses, ras_cl
 from collector.sources.nccl.flight_recorder.files import DumpFile, files_of, ring
 from collector.sources.nccl.flight_recorder.read import DumpAnswer, DumpRequest, read_dump
 from collector.sources.nccl.inspector.watch import InspectorLook, InspectorWatch
-from collector.sources.nccl.ras.client import Address, RasError, ask_any
+from collector.sources.nccl.ras.address import Address, RasError
+from collector.sources.nccl.ras.answering import Answering, Check, anybody
+from collector.sources.nccl.ras.client import ask_any
 from collector.sources.nccl.ras.json_report import parse_json
 from collector.sources.nccl.ras.listening import Listening
 from collector.sources.nccl.ras.pieces import split
@@ -36,13 +39,14 @@ class Sockets:
 @dataclass(frozen=True, slots=True)
 class RasAnswer:
     """A report, or why there is none: ``cause`` as in RasError, or ``ranks``. ``pieces`` are those
-    of ``ras/pieces.py``.
+    of ``ras/pieces.py``, ``by`` the process that answered, 0 where that cannot be known.
     """
 
     report: Report | None
     cause: str = ""
     message: str = ""
     pieces: tuple[bytes, ...] = ()
+    by: int = 0
 
 
 class NcclReader:
@@ -55,11 +59,12 @@ class NcclReader:
         proc: Path,
         mark: Mark = lambda subject, tenant: None,  # noqa: ARG005 - nobody is blamed
         *,
-        ask: Callable[[Sequence[Address]], bytes] = ask_any,
+        ask: Callable[[Sequence[Address], Check], bytes] = ask_any,
         read: Callable[[DumpRequest], DumpAnswer] = read_dump,
         find: Callable[[str, Path], str] = search,
     ) -> None:
         self._proc, self._mark, self._ask, self._read, self._find = proc, mark, ask, read, find
+        self._saved = is_saved(proc)
         self._inspectors: dict[str, InspectorWatch] = {}
         self._listening: dict[str, Listening] = {}
 
@@ -85,10 +90,14 @@ class NcclReader:
         own = addresses(self._proc / str(rows[0][0]) / "net") if rows else frozenset()
         return Sockets(tuple(found.items()), tuple(sorted(own)))
 
-    def ras(self, servers: tuple[Address, ...], origin: str, max_ranks: int) -> RasAnswer:
-        """The first report that any of the servers gives."""
+    def ras(
+        self, servers: tuple[Address, ...], origin: str, pids: tuple[int, ...], max_ranks: int
+    ) -> RasAnswer:
+        """The first report that any of the servers gives, where one of these processes answers."""
+        answering = Answering(self._proc, pids)
         try:
-            report = parse_json(self._ask(servers), origin)
+            data = self._ask(servers, anybody if self._saved else answering)
+            report = parse_json(data, origin)
         except RasError as error:
             return RasAnswer(None, error.cause, str(error))
         except FormatError as error:
@@ -98,13 +107,18 @@ class NcclReader:
             why = f"a report of {ranks} ranks: at most {max_ranks} are read now"
             return RasAnswer(None, "ranks", why)
         bare, pieces = split(report)
-        return RasAnswer(bare, pieces=pieces)
+        return RasAnswer(bare, pieces=pieces, by=answering.pid)
 
-    def listen(self, job: str, server: Address, now_s: float) -> tuple[PeerEvent, ...]:
-        """Events of the job's RAS since the last look; ``now_s`` is monotonic."""
+    def listen(
+        self, job: str, server: Address, pids: tuple[int, ...], now_s: float
+    ) -> tuple[PeerEvent, ...]:
+        """Events of the job's RAS since the last look; ``now_s`` is monotonic. ``pids`` are the
+        job's processes.
+        """
         if job not in self._listening and len(self._listening) >= MAX_JOBS:
             return ()
-        return tuple(self._listening.setdefault(job, Listening()).look(server, now_s))
+        check = anybody if self._saved else Answering(self._proc, pids)
+        return tuple(self._listening.setdefault(job, Listening()).look(server, now_s, check))
 
     def hush(self, job: str) -> None:
         """Hang up."""

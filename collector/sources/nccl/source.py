@@ -292,13 +292,13 @@ class NcclSource:
         }
         return values, reports
 
-    def _rivals(self, job: Job) -> tuple[frozenset[int], ...]:
-        """Pids of the other jobs of its user in the network namespaces of a job, each as its
-        processes see them: no other user's can answer on the same port.
+    def _rivals(self, job: Job) -> tuple[tuple[Found, ...], ...]:
+        """Processes of the other jobs of its user in the network namespaces of a job: no other
+        user's can answer on the same port.
         """
         networks = {(process.network, process.user) for process in job.present}
         others = (
-            frozenset(p.inner_pid for p in other.present if (p.network, p.user) in networks)
+            tuple(p for p in other.present if (p.network, p.user) in networks)
             for other in self._jobs.now.values()
             if other is not job
         )

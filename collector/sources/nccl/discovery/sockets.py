@@ -21,7 +21,7 @@ MAX_LINES = 200_000
 MAX_DESCRIPTORS = 65_536
 
 _ROW = re.compile(
-    r"\s*\d+: (?P<host>[0-9A-F]{8}|[0-9A-F]{32}):(?P<port>[0-9A-F]{4}) \S+ "
+    r"\s*\d+: (?P<host>[0-9A-F]{8}|[0-9A-F]{32}):(?P<port>[0-9A-F]{4}) (?P<other>\S+) "
     r"(?P<state>[0-9A-F]{2}) .*"
 )
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -58,6 +58,29 @@ def listener(line: str) -> Listener | None:
     if len(fields) < 10 or not all(map(_NUMBER.fullmatch, (fields[7], fields[9]))):
         return None
     return Listener(_address(match["host"]), int(match["port"], 16), int(fields[7]), int(fields[9]))
+
+
+def inode_of(net: Path, local: tuple[str, int], other: tuple[str, int]) -> int:
+    """Of the connected socket with these ends, each address and port; 0 where there is none, or it
+    was not accepted yet. ``net`` is a /proc/PID/net.
+    """
+    port = f":{other[1]:04X} "
+    for name in ("tcp", "tcp6"):
+        for line in _lines(net / name):
+            if port in line and (match := _ROW.fullmatch(line.rstrip("\n"))):
+                host, _, number = match["other"].rpartition(":")
+                ends = (match["host"], match["port"]), (host, number)
+                if [(_plain(a), int(p, 16)) for a, p in ends] == [local, other]:
+                    inode = line.split()[9]
+                    return int(inode) if _NUMBER.fullmatch(inode) else 0
+    return 0
+
+
+def _plain(text: str) -> str:
+    """As ``_address``; IPv4 that an IPv6 socket takes is IPv4."""
+    address = ipaddress.ip_address(_address(text))
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
 
 
 def _address(text: str) -> str:

@@ -14,11 +14,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from collector.node.helper import client
 from collector.node.helper.protocol import Kind
+from collector.sources.nccl.ras.address import Address, RasError
+from collector.sources.nccl.ras.answering import Check, anybody
 
 MAX_BYTES = 32 << 20  # 520 bytes per rank and communicator: 1,024 ranks in 60 communicators
 # a collection takes at most 10 s: 5 and 5 more per leg (src/ras/ras_internal.h)
@@ -31,36 +32,20 @@ _STATUS = b"STATUS\n"
 CLONE_NEWNET = 0x40000000  # sched.h
 
 
-class RasError(OSError):
-    """No report was available; ``cause`` is one word for a metric."""
-
-    def __init__(self, cause: str, message: str) -> None:
-        super().__init__(message)
-        self.cause = cause
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a RAS server listens.
-
-    ``namespace`` is the file of its network namespace, empty for our own.
-    """
-
-    host: str
-    port: int
-    namespace: str = ""
-
-
 def ask(
     address: Address,
     *,
     connect_s: float = CONNECT_S,
     read_s: float = READ_S,
     max_bytes: int = MAX_BYTES,
+    check: Check = anybody,
 ) -> bytes:
-    """One JSON report as it came. RasError: refused, silent, cut, flood, no_json, garbage."""
+    """One JSON report as it came, of a server that ``check`` lets answer. RasError: refused,
+    silent, stranger, cut, flood, no_json, garbage.
+    """
     end = time.monotonic() + connect_s + read_s
     with connect(address, connect_s) as connection:
+        check(connection, address, end)
         return converse(connection, end, max_bytes)
 
 
@@ -80,7 +65,9 @@ def converse(connection: socket.socket, end: float, max_bytes: int) -> bytes:
     return session.rest()
 
 
-def ask_any(addresses: Iterable[Address], ask: Callable[[Address], bytes] = ask) -> bytes:
+def ask_any(
+    addresses: Iterable[Address], check: Check = anybody, ask: Callable[..., bytes] = ask
+) -> bytes:
     """The first report that any of these gives: a stopped process accepts and stays silent, its
     neighbours answer for it.
 
@@ -89,10 +76,10 @@ def ask_any(addresses: Iterable[Address], ask: Callable[[Address], bytes] = ask)
     error = RasError("refused", "no RAS server listens")
     for address in addresses:
         try:
-            return ask(address)
+            return ask(address, check=check)
         except RasError as one:
             error = one
-            if one.cause not in {"silent", "refused"}:
+            if one.cause not in {"silent", "refused", "stranger"}:
                 break
     raise error
 

@@ -11,9 +11,12 @@ import contextlib
 import logging
 import select
 import socket
+import time
 from collections.abc import Callable
 
-from collector.sources.nccl.ras.client import Address, RasError, connect
+from collector.sources.nccl.ras.address import Address, RasError
+from collector.sources.nccl.ras.answering import Check, anybody
+from collector.sources.nccl.ras.client import connect
 from collector.sources.nccl.ras.monitor import MonitorStream
 from pipeline.nccl.report import PeerEvent
 
@@ -34,11 +37,15 @@ class Listening:
         self._stream = MonitorStream()
         self._due_s = float("-inf")
 
-    def look(self, address: Address, now_s: float) -> list[PeerEvent]:
-        """Events since the last look; none while there is no connection. ``now_s`` is monotonic."""
+    def look(
+        self, address: Address, now_s: float, check: Check = anybody
+    ) -> list[PeerEvent]:
+        """Events since the last look, of a server that ``check`` lets answer; none while there is
+        no connection. ``now_s`` is monotonic.
+        """
         if self._connection is None and now_s >= self._due_s:
             self._due_s = now_s + AGAIN_S
-            self._open(address)
+            self._open(address, check)
         return self._read() if self._connection is not None else []
 
     def close(self) -> None:
@@ -47,11 +54,15 @@ class Listening:
             self._connection.close()
             self._connection = None
 
-    def _open(self, address: Address) -> None:
+    def _open(self, address: Address, check: Check) -> None:
+        connection = None
         try:
             connection = self._open_to(address, CONNECT_S)
+            check(connection, address, time.monotonic() + CONNECT_S)
         except RasError as error:
             log.info("no RAS events from %s:%d: %s", address.host, address.port, error)
+            if connection is not None:
+                connection.close()
             return
         self._connection, self._stream = connection, MonitorStream()
         connection.setblocking(False)

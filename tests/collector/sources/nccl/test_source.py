@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from collector.sources.nccl.flight_recorder.read import DumpAnswer
-from collector.sources.nccl.ras.client import Address, RasError
+from collector.sources.nccl.ras.address import Address, RasError
+from collector.sources.nccl.ras.answering import Check, anybody
 from collector.sources.nccl.ras.policy import Mode
 from collector.sources.nccl.ras_poller import MAX_TRIES
 from collector.sources.nccl.reader import NcclReader
@@ -88,7 +89,7 @@ class Bench:
         (folder / "fd/3").symlink_to(f"socket:[{pid}]")
         (folder / "root/tmp").mkdir(parents=True)
 
-    def answer(self, addresses: Sequence[Address]) -> bytes:
+    def answer(self, addresses: Sequence[Address], _: Check = anybody) -> bytes:
         self.asked.append(addresses)
         if self.error is not None:
             raise self.error

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.sources.nccl.ras.client import Address, RasError, ask, ask_any
+from collector.sources.nccl.ras.address import Address, RasError
+from collector.sources.nccl.ras.client import ask, ask_any
 from collector.sources.nccl.ras.json_report import parse_json
 from pipeline.clock import SystemClock
 from simulator.nccl.job import build
@@ -125,13 +126,13 @@ def test_a_stopped_neighbour_is_passed_over() -> None:
     """The next listener answers for all of the job."""
     asked: list[int] = []
 
-    def answer(address: Address) -> bytes:
+    def answer(address: Address, **_: object) -> bytes:
         asked.append(address.port)
         if address.port == 1:
             raise RasError("silent", "stopped")
         return b"report"
 
-    assert ask_any([Address("h", 1), Address("h", 2), Address("h", 3)], answer) == b"report"
+    assert ask_any([Address("h", 1), Address("h", 2), Address("h", 3)], ask=answer) == b"report"
     assert asked == [1, 2]
 
 
@@ -139,12 +140,12 @@ def test_a_server_that_misbehaves_ends_the_tries() -> None:
     """Its neighbours serve the same job: what one reports wrongly, all do."""
     asked: list[int] = []
 
-    def answer(address: Address) -> bytes:
+    def answer(address: Address, **_: object) -> bytes:
         asked.append(address.port)
         raise RasError("flood", "too much")
 
     with pytest.raises(RasError, match="too much"):
-        ask_any([Address("h", 1), Address("h", 2)], answer)
+        ask_any([Address("h", 1), Address("h", 2)], ask=answer)
     assert asked == [1]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from collector.sources.nccl.ras.client import Address
+from collector.sources.nccl.ras.address import Address
 from collector.sources.nccl.ras.listening import AGAIN_S, Listening
 from pipeline.clock import SystemClock
 from pipeline.nccl.report import PeerEvent
