@@ -13,7 +13,7 @@ from pipeline.exposition.loose import Sample
 from pipeline.exposition.text import Family
 from pipeline.finding import Finding
 
-MAX_JOBS = 64  # as many as the NCCL source shows; a node has one to four
+MAX_JOBS = 128  # as many as the NCCL source shows; a node has one to four
 JOB = "job"  # the attribute of a finding's device that says whose stall it is
 STALLED, SLOW = "hang/", "straggler/"  # how faults of jobs begin; the rest is the class
 # something stands still, and neither what nor who is known

@@ -124,7 +124,7 @@ class Attacked:
         None is begun that would last beyond the end.
         """
         end = time.monotonic() + seconds
-        while time.monotonic() + ROUND_S < end or not self.outcome.named_s:
+        while True:
             self._wait(steps, WORK_S, lambda: False)
             began = time.monotonic()
             gpu = STALLED[len(self.outcome.named_s) % len(STALLED)]
@@ -132,6 +132,8 @@ class Attacked:
             inject(self.simulated, f"nccl_stall@gpu{gpu}:how=stopped,lasts={DEADLINE_S:g}")
             named = self._wait(steps, 3 * DEADLINE_S, self._named)
             self.outcome.named_s.append(round(named - began, 1) if named else float("inf"))
+            if began + 2 * ROUND_S - WORK_S > end:
+                break
             left = began + DEADLINE_S + 5 - time.monotonic()
             self._wait(steps, left, lambda: False)
             self._wait(steps, DEADLINE_S, lambda: not self._named())

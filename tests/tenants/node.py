@@ -103,13 +103,13 @@ class Node:
         self.metrics, self.board, self.holders = SelfMetrics(), Suspicions(), GpuProcesses()
         self.users = JobUsers()
         self.cuts, self._seq = Cuts(self.metrics), 0
-        self.desk: Desk = self._child()
+        self.desk: Desk = self.child()
         self.renew()
 
     def renew(self, desk: Desk | None = None) -> None:
         """A source that was just started; it reads in a child unless another desk is given."""
         self.desk.close()
-        self.desk = desk or self._child()
+        self.desk = desk or self.child()
         self.source = NcclSource(
             self.proc,
             HOST,
@@ -123,8 +123,9 @@ class Node:
             users=self.users,
         )
 
-    def _child(self) -> ChildDesk:
-        reader = ReaderOf("collector.sources.nccl.reader", NCCL_BYTES, (str(self.proc),))
+    def child(self, module: str = "collector.sources.nccl.reader") -> ChildDesk:
+        """A desk with a child that has the reader of a module."""
+        reader = ReaderOf(module, NCCL_BYTES, (str(self.proc),))
         return ChildDesk("nccl", reader, self.metrics, self.cuts)
 
     def file(self, name: str, content: bytes, user: int = 0) -> Path:

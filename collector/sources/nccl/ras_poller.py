@@ -11,7 +11,7 @@ from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.library import Version
 from collector.sources.nccl.discovery.sockets import Listener
 from collector.sources.nccl.ras.address import Address, RasError
-from collector.sources.nccl.ras.client import CONNECT_S, READ_S
+from collector.sources.nccl.ras.client import CONNECT_S, GREET_S, READ_S
 from collector.sources.nccl.ras.continuity import Continuity
 from collector.sources.nccl.ras.pieces import whole
 from collector.sources.nccl.ras.policy import (
@@ -40,8 +40,7 @@ LISTENERS_S = 60.0  # between two looks for sockets of a job that is not suspect
 # to reach the right one of several jobs that share a port: one more for each, up to a bound
 MAX_TRIES, MAX_TRIES_CROWD = 8, 32
 MAX_DOUBLINGS = 4  # of the time between two polls of a job whose RAS fails: 4 minutes
-# servers that are waited for in one poll, 12 s each: a stopped process accepts, and its neighbours
-# answer
+# servers that are tried in one poll: for a stopped process its neighbours answer
 MAX_SILENT = 2
 NODE_RANKS = 65_536  # of all reports of one read, in shares: 1,024 ranks in 64 communicators
 DECODE_S = 5.0
@@ -203,6 +202,8 @@ class RasPoller:
         port, and answer for itself.
         """
         servers = self._servers(job, asked)
+        first = asked.failures % len(servers)  # another one after each poll that failed
+        servers = servers[first:] + servers[:first]
         if answer := self._strays.take(servers, lambda answer: _is_of(answer, job)):
             return answer.report
         end = time.monotonic() + READ_S
@@ -225,7 +226,7 @@ class RasPoller:
         answer = self._desk.ask(
             NcclReader.ras,
             job.who,
-            len(addresses) * (CONNECT_S + READ_S) + DECODE_S,
+            len(addresses) * (CONNECT_S + 2 * GREET_S) + READ_S + DECODE_S,
             tuple(addresses),
             origin,
             tuple(pids),

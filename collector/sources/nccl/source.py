@@ -45,7 +45,7 @@ log = logging.getLogger("tocsin.nccl")
 # processes and may be ending
 SCAN_S = 15.0
 # shown; a node of 16 GPUs in 7 instances holds at most 112, and one to four in practice
-MAX_JOBS = 64
+MAX_JOBS = 128
 MIN_RANKS = 1024  # of a RAS report, whatever the share
 LIBRARY_S = 20.0  # half a gigabyte from a cold disk
 FORGET_S = 5.0
@@ -122,10 +122,7 @@ class NcclSource:
         self._cuts.put(self.name, "jobs", Counter((j.owner.name, j.owner.tenant) for j in cut))
         self._logs = shares_of(shown)
         self._shares = shares_of(shown, of=lambda _: 1)
-        # Last those whose RAS failed: others may bring their answer, and need not wait for them.
-        for job in self._patience.begin(
-            shown, lambda job: job.owner.tenant, lambda job: self._ras.failures(job.name)
-        ):
+        for job in self._patience.begin(shown, lambda job: job.owner.tenant, self._rank):
             since_s = job.bereft_s(now_s) if since_ns is None else since_ns / SECOND_NS
             nccl = next((v for p in job.present if (v := self._version(p))), "")
             device = Device(self._host, "job", job.name, {"nccl": nccl} if nccl else {})
@@ -194,6 +191,12 @@ class NcclSource:
         with suppress(LookLostError):
             version = self._desk.ask(NcclReader.version, who, LIBRARY_S, process.pid, library.path)
         self._versions.note(library, version)
+
+    def _rank(self, job: Job) -> int:
+        """Last those whose RAS failed (others may bring their answer, and need not wait for them),
+        and those that have no GPU for themselves: of these a tenant may have any number.
+        """
+        return 2 * self._ras.failures(job.name) + (not job.gpus)
 
     def _seen(self, glances: Sequence[Glance]) -> list[Seen]:
         """The looks at processes, tenant by tenant. A process that costs a look is put off for an

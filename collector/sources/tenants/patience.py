@@ -1,5 +1,5 @@
-"""How long jobs may make the others wait: a RAS server that accepts and stays silent costs 13 s,
-and a tenant may have many.
+"""How long jobs may make the others wait: a RAS server that takes the question and is silent costs
+13 s, and a tenant may have many.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Of one read: two silent servers of one job take 26 s, and a stall is to be named within 90.
+# Of one read: a silent job takes 13 to 20 s, and a stall is to be named within 90.
 TENANT_S, NODE_S = 15.0, 40.0
 SLOW_S = 2.0  # a healthy RAS answers within a second; a job that takes longer may be stopped
 MAX_TENANTS = 4096
@@ -27,17 +27,17 @@ class Patience:
         self._waited: dict[Hashable, float] = {}  # seconds of this read
 
     def begin(
-        self, jobs: Sequence[T], tenant: Callable[[T], Hashable], failures: Callable[[T], int]
+        self, jobs: Sequence[T], tenant: Callable[[T], Hashable], rank: Callable[[T], int]
     ) -> list[T]:
         """A read begins: tenants that were never slow first, then by how long ago; within that the
-        jobs without failures, and one job of each tenant before the second of any.
+        jobs of the lowest ``rank``, and one job of each tenant before the second of any.
         """
         self._waited.clear()
         turns: Counter[Hashable] = Counter()
         keyed = []
         for at, job in enumerate(jobs):
             whose = tenant(job)
-            keyed.append((self._slow.get(whose, 0.0), failures(job), turns[whose], at))
+            keyed.append((self._slow.get(whose, 0.0), rank(job), turns[whose], at))
             turns[whose] += 1
         return [jobs[key[-1]] for key in sorted(keyed)]
 

@@ -31,7 +31,7 @@ class Answering:
         self._proc, self._pids, self.pid = proc, pids, 0
 
     def __call__(self, connection: socket.socket, address: Address, end: float) -> None:
-        """RasError: silent, where nobody accepts in time; stranger, where none of them has."""
+        """RasError: stopped, where nobody accepts in time; stranger, where none of them has."""
         inode = _accepted(connection, address, end)
         for pid in self._pids:
             with contextlib.suppress(OSError):
@@ -49,7 +49,7 @@ def _accepted(connection: socket.socket, address: Address, end: float) -> int:
     pause_s = FIRST_PAUSE_S
     while not (inode := inode_of(net, *ends)):
         if time.monotonic() + pause_s > end:
-            raise RasError("silent", "the RAS server does not accept the connection")
+            raise RasError("stopped", "the RAS server does not accept the connection")
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, MAX_PAUSE_S)
     return inode

@@ -24,6 +24,9 @@ from collector.sources.nccl.ras.answering import Check, anybody
 MAX_BYTES = 32 << 20  # 520 bytes per rank and communicator: 1,024 ranks in 60 communicators
 # a collection takes at most 10 s: 5 and 5 more per leg (src/ras/ras_internal.h)
 CONNECT_S, READ_S = 1.0, 12.0
+# The thread of RAS in each process takes connections and commands at once, whatever the job does;
+# one that does not for so long is of a process that is stopped.
+GREET_S = 3.0
 COLLECT_S = 5  # limit sent to the server: 0, without limit, makes the job leak memory
 MAX_PREFACE = 4096  # bytes before the report
 
@@ -41,26 +44,30 @@ def ask(
     check: Check = anybody,
 ) -> bytes:
     """One JSON report as it came, of a server that ``check`` lets answer. RasError: refused,
-    silent, stranger, cut, flood, no_json, garbage.
+    stopped, stranger, silent, cut, flood, no_json, garbage.
     """
     end = time.monotonic() + connect_s + read_s
     with connect(address, connect_s) as connection:
-        check(connection, address, end)
+        check(connection, address, min(end, time.monotonic() + GREET_S))
         return converse(connection, end, max_bytes)
 
 
 def converse(connection: socket.socket, end: float, max_bytes: int) -> bytes:
     """The report that a server sends over a connection until a monotonic time. RasError."""
-    session = _Session(connection, end, max_bytes)
+    session = _Session(connection, min(end, time.monotonic() + GREET_S), max_bytes)
     # The report is requested only after the server has confirmed JSON: the text form crashes.
     session.send(_ASK)
-    replies = [session.line() for _ in range(3)]
+    try:
+        replies = [session.line() for _ in range(3)]
+    except RasError as error:
+        raise RasError("stopped" if error.cause == "silent" else error.cause, str(error)) from error
     if not re.fullmatch(r"SERVER PROTOCOL \d{1,9}", replies[0]):
         raise RasError("garbage", f"no RAS server: it answers {replies[0]!r:.80}")
     if replies[2].startswith("ERROR: Unknown command"):
         raise RasError("no_json", "the RAS server has no JSON (NCCL before 2.28.7)")
     if replies[1:] != ["OK", "OK"]:
         raise RasError("garbage", f"the RAS server answers {replies[1:]!r:.120}")
+    session.end = end
     session.send(_STATUS)
     return session.rest()
 
@@ -68,8 +75,8 @@ def converse(connection: socket.socket, end: float, max_bytes: int) -> bytes:
 def ask_any(
     addresses: Iterable[Address], check: Check = anybody, ask: Callable[..., bytes] = ask
 ) -> bytes:
-    """The first report that any of these gives: a stopped process accepts and stays silent, its
-    neighbours answer for it.
+    """The first report that any of these gives: for a stopped process its neighbours answer. One
+    that takes the question and is silent then is waited for alone: others of its job wait too.
 
     At most as many tries as addresses; RasError of the last where none answers.
     """
@@ -79,7 +86,7 @@ def ask_any(
             return ask(address, check=check)
         except RasError as one:
             error = one
-            if one.cause not in {"silent", "refused", "stranger"}:
+            if one.cause not in {"refused", "stopped", "stranger"}:
                 break
     raise error
 
@@ -88,11 +95,11 @@ class _Session:
     """A connection with one deadline for all that is read, and a limit of bytes."""
 
     def __init__(self, connection: socket.socket, end: float, max_bytes: int) -> None:
-        self._connection, self._end, self._most = connection, end, max_bytes
+        self._connection, self.end, self._most = connection, end, max_bytes
         self._kept = bytearray()
 
     def send(self, data: bytes) -> None:
-        self._connection.settimeout(max(self._end - time.monotonic(), 0.001))
+        self._connection.settimeout(max(self.end - time.monotonic(), 0.001))
         try:
             self._connection.sendall(data)
         except OSError as error:
@@ -116,7 +123,7 @@ class _Session:
 
     def _more(self) -> bool:
         """Read on; False at the end."""
-        left = self._end - time.monotonic()
+        left = self.end - time.monotonic()
         if left <= 0:
             raise RasError("silent", "the RAS server did not finish in time")
         self._connection.settimeout(left)
