@@ -1,5 +1,5 @@
-"""The reader of the NCCL source, which waits for a RAS server that is silent for a few seconds only:
-a module of its own, since it is loaded in the child.
+"""The reader of the NCCL source, which waits for a silent RAS server for a few seconds only: a
+module of its own, since it is loaded in the child.
 """
 
 from __future__ import annotations

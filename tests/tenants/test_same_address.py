@@ -67,4 +67,3 @@ def test_a_neighbour_of_the_same_user_answers_in_nobodys_name(node: Node) -> Non
     node.answer("667", forged)
     found = behind(node)
     assert found["71"] == {ranks[1].pid}
-

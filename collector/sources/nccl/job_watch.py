@@ -6,7 +6,7 @@ One of each job, so that no job's files replace what is remembered of another's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from collector.sources.nccl.discovery.found import Found
@@ -24,43 +24,42 @@ REPORT_S = 60.0  # between two reports of what the Inspector saw
 
 @dataclass(slots=True)
 class JobWatch:
-    """The watches of one job; ``completed`` is what the Inspector of each process saw last,
-    ``bandwidths`` in 10^9 bytes/s, ``behind`` the bytes of its logs beyond its share.
+    """The watches of one job; ``inspected`` are the numbers of its Inspector (progress.py),
+    ``behind`` the bytes of its logs beyond its share.
     """
 
     owner: Owner
     who: Who
     dumps: DumpWatch
-    bandwidths: tuple[float, ...] = ()
+    inspected: Mapping[str, int] = field(default_factory=dict)
     behind: int = 0
-    completed: dict[tuple[int, float], Report] = field(default_factory=dict)
     reported_s: float = float("-inf")
 
-    def inspect(self, desk: Desk, job: Job, logs: int, now_s: float) -> Iterable[Report]:
-        """The Inspector's reports that are due; ``now_s`` is monotonic, ``logs`` of how many equal
-        shares each of its logs has one.
+    def inspect(self, desk: Desk, job: Job, logs: int, now_s: float) -> None:
+        """Look at its Inspector logs; ``now_s`` is monotonic, ``logs`` of how many equal shares
+        each of its logs has one.
         """
-        present = tuple(p for p in job.present if p.environment.get(SWITCH) == "1")
-        if present:
+        if present := _inspected(job):
             look = desk.ask(
                 NcclReader.inspector, self.who, INSPECTOR_S, job.name, present, logs, now_s
             )
-            for row, report in look.reports:
-                process = present[row]
-                self.completed[_key(process)] = replace(
-                    report, job=job.name, world_rank=process.rank
-                )
-            self.bandwidths, self.behind = look.bandwidths, look.behind
-        for key in self.completed.keys() - set(map(_key, job.present)):
-            del self.completed[key]
-        if not self.completed or now_s - self.reported_s < REPORT_S:
-            return ()
+            self.inspected, self.behind = dict(look.values), look.behind
+        else:
+            self.inspected, self.behind = {}, 0
+
+    def reports(self, desk: Desk, job: Job, now_s: float) -> Iterator[Report]:
+        """The Inspector's reports that are due, each when it is wanted: together they are large."""
+        if not self.inspected or now_s - self.reported_s < REPORT_S:
+            return
         self.reported_s = now_s
-        return tuple(self.completed.values())
+        for process in _inspected(job):
+            report = desk.ask(NcclReader.inspected, self.who, INSPECTOR_S, job.name, process)
+            if report is not None:
+                yield replace(report, job=job.name, world_rank=process.rank)
 
 
-def _key(process: Found) -> tuple[int, float]:
-    return process.pid, process.started_s
+def _inspected(job: Job) -> tuple[Found, ...]:
+    return tuple(p for p in job.present if p.environment.get(SWITCH) == "1")
 
 
 def shares_of(

@@ -31,7 +31,7 @@ def of_ras(report: Report | None) -> Values:
     }
 
 
-def of_inspector(reports: Iterable[Report], bandwidths: Iterable[float]) -> Values:
+def of_inspector(reports: Iterable[Report], bandwidths: Iterable[float]) -> dict[str, int]:
     """Values of the Inspector's files of this node; empty where there are none.
 
     ``bandwidths`` are those of the Prometheus files.
@@ -45,7 +45,7 @@ def of_inspector(reports: Iterable[Report], bandwidths: Iterable[float]) -> Valu
                     foremost.get(communicator.id, 0), _total(member.completed)
                 )
                 speeds += _speeds(member)
-    values: Values = {}
+    values: dict[str, int] = {}
     if foremost:
         values["operations_completed"] = clipped(sum(foremost.values()))
     if speeds:

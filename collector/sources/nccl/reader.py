@@ -14,7 +14,7 @@ from collector.sources.nccl.discovery.mounts import is_served_by_a_user
 from collector.sources.nccl.discovery.sockets import Listener, addresses, ras_clients
 from collector.sources.nccl.flight_recorder.files import DumpFile, files_of, ring
 from collector.sources.nccl.flight_recorder.read import DumpAnswer, DumpRequest, read_dump
-from collector.sources.nccl.inspector.watch import InspectorLook, InspectorWatch
+from collector.sources.nccl.inspector.inspection import Inspection, InspectorLook
 from collector.sources.nccl.ras.address import Address, RasError
 from collector.sources.nccl.ras.answering import Answering, Check, anybody
 from collector.sources.nccl.ras.client import ask_any
@@ -65,7 +65,7 @@ class NcclReader:
     ) -> None:
         self._proc, self._mark, self._ask, self._read, self._find = proc, mark, ask, read, find
         self._saved = is_saved(proc)
-        self._inspectors: dict[str, InspectorWatch] = {}
+        self._inspectors: dict[str, Inspection] = {}
         self._listening: dict[str, Listening] = {}
 
     def processes(self, glances: tuple[Glance, ...]) -> tuple[Seen, ...]:
@@ -133,15 +133,13 @@ class NcclReader:
         """
         if job not in self._inspectors and len(self._inspectors) >= MAX_JOBS:
             return InspectorLook()
-        watch = self._inspectors.setdefault(job, InspectorWatch(self._proc))
-        watch.share(logs)
-        found = watch.look(processes, now_s)
-        places = {(p.pid, p.started_s): row for row, p in enumerate(processes)}
-        return InspectorLook(
-            tuple((places[p.pid, p.started_s], report) for p, report in found),
-            tuple(watch.bandwidths(processes)),
-            watch.behind,
-        )
+        inspection = self._inspectors.setdefault(job, Inspection(self._proc))
+        return inspection.look(processes, logs, now_s)
+
+    def inspected(self, job: str, process: Found) -> Report | None:
+        """What the Inspector of a process had written at the last look."""
+        inspection = self._inspectors.get(job)
+        return inspection.report(process) if inspection else None
 
     def dump_files(self, processes: tuple[Found, ...]) -> tuple[DumpFile, ...]:
         """The dumps that these processes have now."""
@@ -158,8 +156,8 @@ class NcclReader:
     def forget(self, job: str) -> None:
         """The job is over."""
         self.hush(job)
-        if watch := self._inspectors.pop(job, None):
-            watch.close()
+        if inspection := self._inspectors.pop(job, None):
+            inspection.watch.close()
 
     def close(self) -> None:
         """Let go of all files and connections."""

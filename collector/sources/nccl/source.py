@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from collector.node.gpu_processes import GpuProcesses
@@ -21,7 +22,7 @@ from collector.sources.nccl.discovery.scan import Scanner
 from collector.sources.nccl.dump_watch import DumpWatch
 from collector.sources.nccl.job_watch import JobWatch, shares_of
 from collector.sources.nccl.jobs import Job, Jobs
-from collector.sources.nccl.progress import Values, of_inspector, of_ras
+from collector.sources.nccl.progress import Values, of_ras
 from collector.sources.nccl.ras.policy import Mode
 from collector.sources.nccl.ras_poller import NODE_RANKS, LocalJob, RasPoller
 from collector.sources.nccl.reader import NcclReader
@@ -239,7 +240,10 @@ class NcclSource:
             dumps = DumpWatch(self._host, self._proc, self._desk, who)
             watch = self._watches[job.name] = JobWatch(job.owner, who, dumps)
         values, reports = self._job(job, watch, since_s, now, unread)
-        events = [event for report in reports for event in events_of(report, self._node, *now)]
+        due = watch.reports(self._desk, job, now.mono_ns / SECOND_NS)
+        events = [
+            event for report in chain(reports, due) for event in events_of(report, self._node, *now)
+        ]
         events += self._dumped(job, watch, now, unread, suspected=since_s is not None)
         return values, events
 
@@ -274,7 +278,7 @@ class NcclSource:
             reports.append(changes)
             job.lost_s = now_s if changes.dead else job.lost_s
         logs = self._logs.get(job.owner.tenant, 1)
-        reports += watch.inspect(self._desk, job, logs, now_s)
+        watch.inspect(self._desk, job, logs, now_s)
         asked = self._ras.of(job.name)
         usable = asked.refused not in {
             "off",
@@ -291,7 +295,7 @@ class NcclSource:
                 any(p.environment.get("NCCL_INSPECTOR_ENABLE") == "1" for p in job.present)
             ),
             **of_ras(asked.report),
-            **of_inspector(watch.completed.values(), watch.bandwidths),
+            **watch.inspected,
         }
         return values, reports
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from collector.node.helper import client
@@ -30,17 +29,6 @@ TIMINGS = 32  # reported per rank, of the last minute: stragglers show in a doze
 PER_SECOND = 0.5  # kept of each operation
 LOOK_AGAIN_S = 60.0  # for a log that is not there
 BANDWIDTH = "nccl_bus_bandwidth_gbs"
-
-
-@dataclass(frozen=True, slots=True)
-class InspectorLook:
-    """One look at the logs of a job: reports, each with the row of its process; bandwidths in 10^9
-    bytes/s; and how many bytes of its logs are not read yet because they exceed its share.
-    """
-
-    reports: tuple[tuple[int, Report], ...] = ()
-    bandwidths: tuple[float, ...] = ()
-    behind: int = 0
 
 
 def folder_of(environment: Mapping[str, str], process: Path) -> str:

@@ -1,5 +1,5 @@
-"""Which process answers a connection: pods share user ids, and whoever has the same id may listen on
-the same port (SO_REUSEPORT, socket(7)), and answer in another's name.
+"""Which process answers a connection: pods share user ids, and whoever has the same id may listen
+on the same port (SO_REUSEPORT, socket(7)), and answer in another's name.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Answering:
 
 def _accepted(connection: socket.socket, address: Address, end: float) -> int:
     """The inode of the other end; it has none before accept(2)."""
-    net = Path(address.namespace).parents[1] / "net" if address.namespace else Path("/proc/self/net")
+    process = Path(address.namespace).parents[1] if address.namespace else Path("/proc/self")
     ends = (_end(connection.getpeername()), _end(connection.getsockname()))
     pause_s = FIRST_PAUSE_S
-    while not (inode := inode_of(net, *ends)):
+    while not (inode := inode_of(process / "net", *ends)):
         if time.monotonic() + pause_s > end:
             raise RasError("stopped", "the RAS server does not accept the connection")
         time.sleep(pause_s)

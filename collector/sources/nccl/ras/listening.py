@@ -37,9 +37,7 @@ class Listening:
         self._stream = MonitorStream()
         self._due_s = float("-inf")
 
-    def look(
-        self, address: Address, now_s: float, check: Check = anybody
-    ) -> list[PeerEvent]:
+    def look(self, address: Address, now_s: float, check: Check = anybody) -> list[PeerEvent]:
         """Events since the last look, of a server that ``check`` lets answer; none while there is
         no connection. ``now_s`` is monotonic.
         """
