@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from detectors.faults.causes import edges_between
+from detectors.infiniband.ports import behind
 from gateway.arrivals import Host
 from pipeline.finding import SEVERITIES, Finding, Incident
 from pipeline.frame import Device
@@ -85,8 +87,18 @@ def _explains(
     by = roots.get(_name(theirs.root))
     if by is not None and SEVERITIES.index(by.severity) >= level:
         return by if SEVERITIES.index(by.severity) > level else None
-    by = covers.get(_name(theirs.root))
+    by = covers.get(_name(theirs.root)) or _upstream(theirs, roots)
     if by is None:
         ours = [covers.get(finding) for finding in theirs.findings]
         by = ours[0] if ours and all(each is ours[0] for each in ours) else None
     return by if by is not None and SEVERITIES.index(by.severity) >= level else None
+
+
+def _upstream(theirs: Incident, roots: Mapping[Name, Incident]) -> Incident | None:
+    """The incident about the switch or rail behind a port, which explains what it does to its ports
+    and names none of thousands.
+    """
+    by = roots.get(behind(theirs.root)) if theirs.root.kind == "ib_port" else None
+    if by is None:
+        return None
+    return by if edges_between(by.fault, theirs.fault) or by.fault == theirs.fault else None

@@ -9,8 +9,8 @@ from typing import Literal
 # How the device of the cause is related to that of the effect. ``device``: it is the same;
 # ``link``: the other end of the link; ``gpu``: a GPU and an NVLink that ends at it, two links of
 # one GPU, or the two ends of a link between two GPUs; ``port``: a port of the node; ``job``: the
-# same job holds both; otherwise the cause is found on the container itself that holds the device of
-# the effect.
+# same job holds both; ``switch``: the leaf switch, or the rail where that is not known; otherwise
+# the cause is found on the container itself that holds the device of the effect.
 Relation = Literal[
     "device", "link", "gpu", "port", "node", "switch", "rack", "nvlink_domain", "job"
 ]
@@ -71,6 +71,7 @@ HALTS = (
     "ib/adapter_health",
     "ib/adapter_fatal",
     "ib_flap",
+    "ib/switch_down",
 )
 # What makes a GPU slow, or unlike its peers.
 SLOWS = (
@@ -142,6 +143,7 @@ EDGES: tuple[Edge, ...] = (
     *_each(LINKS, "link", "ib/port_disabled", *LINKS),
     # A switch takes its ports along, and those behind it wait for credits.
     *_each(("ib/switch_down",), "switch", "ib/port_disabled", *LINKS, "congestion"),
+    *_each(("ib/switch_down",), "job", "straggler"),
     Edge("nvlink/none_up", "node", "nvlink"),
     *_each(
         ("xid/nvlink_domain",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from detectors.faults.model import Fault, Origin
+from detectors.faults.model import OF_SWITCH, Fault, Origin
 
 HANG = Fault(
     "hang",
@@ -19,6 +19,7 @@ STRAGGLER = Fault(
     ("RUN_DCGMEUD", "CONTACT_SUPPORT"),
     why="every rank of the job waits for its slowest GPU",
     symptom=True,
+    shared=OF_SWITCH,
     alert="Straggler",
 )
 OUTLIER = Fault(

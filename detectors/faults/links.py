@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detectors.faults.model import OF_NODE, Fault, Strength
+from detectors.faults.model import OF_NODE, OF_SWITCH, Fault, Strength
 
 CABLE = "Check the cable and both its connectors"
 
@@ -40,7 +40,7 @@ IB = Fault(
     why="a port that is down or slow holds up every rank of the job behind it",
     inspect=CABLE,
     strength=Strength.LINK,
-    shared=OF_NODE | {"switch"},
+    shared=OF_NODE | OF_SWITCH,
     alert="Fabric",
 )
 IB_BER = Fault(

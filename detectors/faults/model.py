@@ -11,9 +11,10 @@ from pipeline.finding import Action, Severity
 # "site": settings, load, storage; "agent": the fault hides what happens to devices.
 Origin = Literal["hardware", "application", "site", "agent", "unknown"]
 # Levels of the topology (detectors/incidents/graph.py).
-Level = Literal["link", "switch", "node", "rack", "nvlink_domain", "job"]
+Level = Literal["link", "switch", "rail", "node", "rack", "nvlink_domain", "job"]
 
 OF_NODE: frozenset[Level] = frozenset({"node"})
+OF_SWITCH: frozenset[Level] = frozenset({"switch", "rail"})
 
 
 class Strength(IntEnum):
@@ -34,7 +35,8 @@ class Fault:
     ``detectors`` emit it, with ``severity`` at most and one of ``actions``. ``certain``: a
     device, a driver or a counter states it; otherwise it is inferred. ``why`` is the reason for
     the action, ``inspect`` the step where the action is CONTACT_SUPPORT. ``shared``: where half of
-    the parts of such a switch, node, rack or job have it at once, that is their common cause.
+    the parts of such a switch, node, rack or job, or eight of a rail, have it at once, that is
+    their common cause.
     ``symptom``: nothing of the device need be broken; its causes are edges in
     detectors/faults/causes.py. ``exonerates``: it clears the program whose fault the GPU repeats.
     ``prediction``: the device still works. ``alert`` is the stem of the alert in

@@ -55,6 +55,10 @@ class Evidence(NamedTuple):
         """The place of a level that its device is in."""
         return next((site for site in self.sites if site.level == level), None)
 
+    def all_of(self, level: str) -> set[FaultSite]:
+        """All places of a level: several jobs are behind one switch."""
+        return {site for site in self.sites if site.level == level}
+
     def weight(self) -> tuple[object, ...]:
         """By this the root cause of an incident is chosen, the greatest, the first of equals:
         what was only recorded is behind all that was reported, and a symptom behind what may

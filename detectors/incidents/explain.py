@@ -89,8 +89,10 @@ def _related(where: Relation, cause: Evidence, effect: Evidence) -> bool:
         case "port":
             return cause.device.kind == "ib_port" and _same_host(cause, effect)
         case "job":
-            jobs = cause.site("job"), effect.site("job")
-            return jobs[0] == jobs[1] if all(jobs) else _same_host(cause, effect)
+            jobs, others = cause.all_of("job"), effect.all_of("job")
+            return bool(jobs & others) if jobs and others else _same_host(cause, effect)
+        case "switch" if cause.device.kind == "rail":
+            return cause.site("rail") == effect.site("rail") is not None
         case level:
             return (
                 cause.device.kind == level and cause.site(level) == effect.site(level) is not None

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from detectors.incidents.nvlinks import NvLinkEnds
+from detectors.infiniband.ports import behind
 from detectors.kit.jobs import JobTracker
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
@@ -16,7 +17,7 @@ from pipeline.frame import Device
 from pipeline.observation import Observation
 
 DOMAIN = "nvlink_domain"
-CONTAINERS = ("node", "rack", "switch", "job", DOMAIN)
+CONTAINERS = ("node", "rack", "switch", "rail", "job", DOMAIN)
 # kinds whose number says how much of a node, switch or job is affected
 COUNTED = ("gpu", "ib_port")
 
@@ -88,10 +89,12 @@ class Graph:
             found += [FaultSite("gpu", uuid) for uuid in self._nvlinks.of(device)]
         if device.kind in CONTAINERS:
             found.append(FaultSite(device.kind, device.id))
-        if device.kind in ("rack", "job", "switch", DOMAIN):
+        if device.kind in ("switch", "rail"):
+            found += [FaultSite("job", job) for job in self._jobs_behind(device)]
+        if device.kind in ("rack", "job", "switch", "rail", DOMAIN):
             return tuple(found)
-        if device.kind == "ib_port" and leaf:
-            found.append(FaultSite("switch", leaf))
+        if device.kind == "ib_port" and (place := FaultSite(*behind(device))).name:
+            found.append(place)
         if device.host != leaf:
             found.append(FaultSite("node", device.host))
             if rack := device.attributes.get("rack") or self._racks.get(device.host):
@@ -101,6 +104,16 @@ class Graph:
         if (job := self._job(device)) and device.host != leaf:
             found.append(FaultSite("job", job))
         return tuple(dict.fromkeys(found))
+
+    def _jobs_behind(self, place: Device) -> list[str]:
+        """The jobs of the nodes with a port on a switch or rail."""
+        hosts = {
+            port.host
+            for devices in self._seen.values()
+            for port in devices
+            if port.kind == "ib_port" and behind(port) == (place.kind, place.id)
+        }
+        return sorted({job for host in hosts for job in self.jobs.of_host(host)})
 
     def count(self, place: FaultSite, kind: str) -> int:
         """Devices of a kind in a place, 0 where none is known; of a rack its hosts."""
@@ -170,16 +183,13 @@ class Graph:
 
 
 def _parts(devices: Iterable[Device]) -> dict[FaultSite, int]:
-    """How many of these devices each node and leaf switch has."""
+    """How many of these devices each node, and each leaf switch or rail, has."""
     found: Counter[FaultSite] = Counter()
     for device in devices:
-        leaf = device.attributes.get("leaf", "") if device.kind == "ib_port" else ""
-        places = (FaultSite("node", device.host), FaultSite("switch", leaf))
-        found.update(
-            place
-            for place in places
-            if place.name and not (place.level == "node" and device.host == leaf)
-        )
+        place = FaultSite(*behind(device)) if device.kind == "ib_port" else FaultSite("switch", "")
+        on_switch = place.level == "switch" and device.host == place.name
+        places = (place,) if on_switch else (FaultSite("node", device.host), place)
+        found.update(place for place in places if place.name)
     return dict(found)
 
 

@@ -10,10 +10,11 @@ from math import ceil
 from detectors.faults import fault_of
 from detectors.incidents.evidence import Evidence
 from detectors.incidents.graph import DOMAIN, FaultSite, Graph
+from detectors.infiniband.ports import SWITCH_PORTS
 from detectors.kit.findings import RANK
 from pipeline.frame import Device
 
-LEVELS = ("nvlink_domain", "switch", "rack", "node", "job")  # the first that explains them
+LEVELS = ("nvlink_domain", "switch", "rail", "rack", "node", "job")  # the first that explains them
 MIN_SHARE = 0.5  # of the parts
 MIN_PARTS = {"rack": 3}  # two nodes of a rack that are warm are two warm nodes
 FEWEST = 2
@@ -53,6 +54,10 @@ def quorum(graph: Graph, site: FaultSite, found: Iterable[Evidence]) -> bool:
     if site.level == DOMAIN:
         return False
     devices = [one.device for one in found]
+    if (
+        site.level == "rail"
+    ):  # a cluster's rail has many switches: how many ports one has is unknown
+        return len({device.host for device in devices}) >= SWITCH_PORTS
     if site.level == "rack":
         bad, parts = len({device.host for device in devices}), graph.count(site, "")
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from detectors.faults import fault_of
 from detectors.incidents.advice import reason
 from detectors.incidents.again import occurrences
 from detectors.incidents.book import OpenIncident, TakenOn
@@ -100,7 +101,13 @@ def _root(incident: OpenIncident, live: list[Evidence]) -> tuple[Device, Evidenc
     if incident.common:
         return CLUSTER, strongest
     if incident.parent:
-        parts = [one for one in live if incident.parent in one.sites and not one.symptom]
+        parts = [one for one in live if incident.parent in one.sites and _of_parent(one, incident)]
         if len({identity(one.device) for one in parts}) >= FEWEST:
             return device_of(incident.parent), leading(max(parts, key=Evidence.weight), live)
     return strongest.device, leading(strongest, live)
+
+
+def _of_parent(one: Evidence, incident: OpenIncident) -> bool:
+    """Whether a finding is what the place does to its parts: a symptom mostly is not."""
+    assert incident.parent is not None  # noqa: S101 - it has one here
+    return not one.symptom or incident.parent.level in fault_of(one.finding.fault).shared

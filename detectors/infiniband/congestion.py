@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from detectors.infiniband.ports import Twins
+from detectors.infiniband.ports import MIN_TRAFFIC, WORD_BITS, Twins
 from detectors.kit.block_clock import BlockMeans
 from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, rows_where
@@ -25,8 +25,6 @@ from pipeline.frame import Device, Frame
 BLOCK_S = 60.0
 # ten times its own usual waiting: another job may well wait twice or four times as much
 LEAST = np.log(10.0)
-MIN_TRAFFIC = 0.01  # of the link's rate: waits of an idle port are no evidence
-WORD_BITS = 32
 SIGMAS, FLOOR = 4.0, 0.3
 HALF_LIFE, WARM = 720.0, 30  # blocks of the own past
 BLOCKS = 5

@@ -7,7 +7,17 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.infiniband.ports import ABSENT, ACTIVE, SWITCH_PORTS, Links, gigabits, port_name
+from detectors.infiniband import upstream
+from detectors.infiniband.ports import (
+    ABSENT,
+    ACTIVE,
+    MIN_TRAFFIC,
+    SWITCH_PORTS,
+    WORD_BITS,
+    Links,
+    gigabits,
+    port_name,
+)
 from detectors.kit.block_clock import Seconds, StepClock
 from detectors.kit.by_node import ByNode
 from detectors.kit.columns import Columns, rows_where
@@ -34,7 +44,6 @@ JOB_S = 40.0
 # what it is cabled to is not rebooting, its driver not updated: a server with eight GPUs
 # boots within ten minutes
 GONE_S = 600.0
-SWITCH_S = 900.0  # a leaf switch is given the time of a reboot
 # an adapter that is reset is back by then; with the ten seconds before, it is
 # found within F28's minute
 ABSENT_S = 40.0
@@ -52,7 +61,9 @@ DISABLED = 3  # PortPhysicalState, IBTA volume 1, 14.2.5.6
 PAGE = Page(
     formula=(
         "state, width and rate against what the port and most of its role do; down for 240 s, or "
-        "40 s under a job (a page after 600), gone for 40 s (most of a node: 600), slow for 30 s"
+        "40 s under a job (a page after 600), gone for 40 s (most of a node: 600), slow for 30 s; "
+        "8 ports and half of a leaf switch down for 900 s, or for 60 s while no port of 80 % of "
+        "their nodes with jobs carries 1 % of its rate"
     ),
     sources=(f"{IBTA}: PortInfo", "gpud, InfiniBand check, github.com/leptonai/gpud"),
     shows=port_columns("state", "rate_bits_per_second", "width_lanes"),
@@ -60,8 +71,8 @@ PAGE = Page(
     clears=(
         "After a minute at full width and rate, or in which the port is not expected to be up; a "
         "port that is down also when it turns out to be disabled, and the other way round. A "
-        "switch: when none of its ports has been down for four minutes. A page about a slow link "
-        "ends after a week at the rate, which is normal then."
+        "switch or rail: when fewer than eight of its ports are not back for a minute. A page "
+        "about a slow link ends after a week at the rate, which is normal then."
     ),
     scored_as=("ib",),
 )
@@ -77,15 +88,17 @@ class IbLink(Stateful):
     Slower than the port itself was, and than most ports of its role are: a page; slower than its
     role ever since it was first seen: a ticket where the role is known (a ``rail``), else recorded,
     for it may be meant so. Where most ports of a leaf switch are down together, the switch is the
-    root cause, after the time of a reboot. An InfiniBand port that was disabled is info. What is
-    accepted: what a link has done for a week, after which it is slower than its role at most.
+    root cause: after the time of a reboot, or after a minute in which the jobs behind it sent
+    nothing. Where no leaf switch is known it is the rail. An InfiniBand port that was disabled is
+    info. What is accepted: what a link has done for a week, after which it is slower than its role
+    at most.
 
     >>> IbLink().name
     'ib_link'
     """
 
     name = "ib_link"
-    version = 3
+    version = 4
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -101,6 +114,7 @@ class IbLink(Stateful):
             slow_s=0.0,
             slow_ns=0,  # since when
             fine_s=0.0,
+            quiet_s=0.0,  # carried no traffic
         )
         self._clock, self._elapsed, self._standing = (
             StepClock(),
@@ -169,9 +183,24 @@ class IbLink(Stateful):
         columns["fine_s"] = np.where(
             seen, np.where(well, columns["fine_s"] + seconds, 0.0), columns["fine_s"]
         )
+        self._quiet(frame, seconds)
         yield from self._report(usual, np.isfinite(state), at)
         yield from self._end(at)
         self._learn(active, fine)
+
+    def _quiet(self, frame: Frame, seconds: NDArray[np.float64]) -> None:
+        """For how long each port has carried next to nothing."""
+        if frame.increments is None:
+            return
+        columns = self._columns
+        sent = frame.increments.rate(frame.schema.counter_row["transmit_words"]) * WORD_BITS
+        bits = columns.wide(sent)
+        quiet = bits < MIN_TRAFFIC * columns["best_rate"]
+        columns["quiet_s"] = np.where(
+            np.isfinite(bits),
+            np.where(quiet, columns["quiet_s"] + seconds, 0.0),
+            columns["quiet_s"],
+        )
 
     def _disabled(self, physical_state: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Ports that were switched off.
@@ -229,24 +258,16 @@ class IbLink(Stateful):
         bad &= self._links.reports | ~self._links.across(
             bad, unseen=False
         )  # one end reports a link that is bad at both
-        switch = self._links.of_leaf(columns["down_s"] > 0)
-        whole = (switch >= SWITCH_PORTS) & (
-            2 * switch >= self._links.of_leaf(np.ones(len(columns), np.bool_))
-        )
+        hosts = self._hosts.of(columns.devices)
+        whole = upstream.whole(self._links, columns["down_s"], hosts)
+        yield from self._upstream(whole & read & self._links.reports, at)
+        bad &= ~whole
         for row in rows_where(bad):
             port = columns.devices[row]
             if self._maintenance.of(port.host).covers(port):
                 continue
             if gone[row]:
                 yield from self._standing.holds(port, _gone(port, columns["absent_s"][row]), at)
-            elif down[row] and whole[row]:
-                if columns["down_s"][row] >= SWITCH_S:
-                    leaf = self._links.leaves[self._links.leaf[row]]
-                    yield from self._standing.of(port.host).holds(
-                        Device(leaf, "switch", leaf),
-                        _switch_down(leaf, int(switch[row])),
-                        instant_of(at, port),
-                    )
             elif down[row]:
                 since_ns = ago(at, port, float(columns["down_s"][row]))
                 used = self._used(port)
@@ -258,6 +279,30 @@ class IbLink(Stateful):
                 yield from self._standing.holds(port, _off(port, columns["off_s"][row]), at)
             else:
                 yield from self._standing.holds(port, self._too_slow(row, float(usual[row])), at)
+
+    def _upstream(self, whole: NDArray[np.bool_], at: Times) -> Iterator[Finding]:
+        """The switches and rails whose ports are down together."""
+        if not whole.any():
+            return
+        devices, quiet = self._columns.devices, self._quiet_hosts()
+        for one in upstream.lost(self._links, whole, self._columns["down_s"]):
+            ports = [devices[row] for row in one.rows]
+            ports = [port for port in ports if not self._maintenance.of(port.host).covers(port)]
+            busy = {port.host for port in ports if self._jobs.of(port.host).busy(port.host)}
+            jobs = upstream.Stopped(len(busy), len(busy & quiet))
+            verdict = upstream.verdict(one, len(ports), jobs)
+            if ports and verdict is not None:
+                first, since_ns = ports[0], ago(at, ports[0], one.down_s)
+                yield from self._standing.of(first.host).holds(
+                    one.place, verdict, instant_of(at, first), since_ns
+                )
+
+    def _quiet_hosts(self) -> set[str]:
+        """Nodes of which no port that is up has carried traffic for a minute."""
+        columns = self._columns
+        moves = (columns["down_s"] == 0) & (columns["quiet_s"] < upstream.STOPPED_S)
+        moving = {columns.devices[row].host for row in rows_where(moves)}
+        return {port.host for port in columns.devices} - moving
 
     def _patience_s(self) -> NDArray[np.float64]:
         """How long each port may be down before it is reported, (row,)."""
@@ -311,19 +356,22 @@ class IbLink(Stateful):
                 then = at.only(host) if isinstance(at, Instants) else at
                 row = self._columns.row(finding.device)
                 if row is None:
-                    if not self._switch_is_down(finding.device.id, host):
+                    if not self._is_lost(finding.device, host):
                         yield from standing.ends(finding.device, finding.fault, then)
                 else:
                     yield from self._end_of_port(finding, row, standing, then)
 
-    def _switch_is_down(self, leaf: str, host: str) -> bool:
-        """Whether any port of a leaf switch is down that the node reads."""
-        columns = self._columns
-        return any(
-            columns.devices[row].attributes.get("leaf") == leaf
+    def _is_lost(self, place: Device, host: str) -> bool:
+        """Whether as many ports of a switch or rail as make it out are not back for a minute."""
+        columns, links = self._columns, self._links
+        back = columns["fine_s"] >= CLEAR_S
+        away = links.reports & ~back & columns["active"]
+        parts = sum(
+            links.leaves[links.leaf[row]] == place
             and (not host or columns.devices[row].host == host)
-            for row in rows_where(columns["down_s"] >= DOWN_S)
+            for row in rows_where(away & (links.leaf >= 0))
         )
+        return bool(parts >= SWITCH_PORTS)
 
     def _end_of_port(
         self, finding: Finding, row: int, standing: FindingTracker, at: Instant
@@ -407,17 +455,4 @@ def _off(port: Device, seconds: float) -> Verdict:
         "NONE",
         (f"{port_name(port)} is disabled: switched off on purpose, or not switched on again."),
         (f"physical state disabled for {seconds:.0f} s while its node is up",),
-    )
-
-
-def _switch_down(leaf: str, ports: int) -> Verdict:
-    return Verdict(
-        "ib/switch_down",
-        "page",
-        "CONTACT_SUPPORT",
-        f"Leaf switch {leaf} is down: {ports} of its ports lost their link together.",
-        (f"{ports} ports not active for {SWITCH_S / 60:.0f} minutes and more",),
-        float(ports),
-        0.0,
-        "ports",
     )

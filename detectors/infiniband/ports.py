@@ -18,6 +18,8 @@ ABSENT = 16
 TRUST_FRAMES = 300
 # this many ports of one switch together are the switch: UFM isolates no more at once either
 SWITCH_PORTS = 8
+MIN_TRAFFIC = 0.01  # of the link's rate: below it there is no collective
+WORD_BITS = 32  # PortXmitData counts 4-byte words
 
 
 class Twins:
@@ -74,13 +76,30 @@ def saturated(frame: Frame, name: str) -> NDArray[np.bool_]:
     return at_end
 
 
+def behind(port: Device) -> tuple[str, str]:
+    """What a port fails with: its leaf switch, or, where the topology names none, its rail, else
+    the ports of the same name of all nodes. Kind and name; empty where nothing is known.
+
+    >>> behind(Device("n1", "ib_port", "a", {"leaf": "l3", "rail": "3", "device": "mlx5_3"}))
+    ('switch', 'l3')
+    >>> behind(Device("n1", "ib_port", "a", {"device": "mlx5_3", "port": "1"}))
+    ('rail', 'mlx5_3/1')
+    """
+    facts = port.attributes
+    if facts.get("leaf"):
+        return "switch", facts["leaf"]
+    name = "/".join(facts[key] for key in ("device", "port") if facts.get(key))
+    return "rail", facts.get("rail") or name
+
+
 class Links:
     """Which rows are the two ends of one link, by the ``peer`` attribute (the port GUID of the
     other end), where the frames hold both.
 
     ``other`` is the row of the other end, -1 where it is not seen; ``reports`` marks the end that
     reports the link: the node's, not the switch's, which ``of_switch`` marks. ``leaf`` numbers the
-    leaf switches, -1 where they are not known.
+    leaf switches or rails (``behind``), which ``leaves`` are, -1 where they are not known;
+    ``on_rail`` marks those rows whose switch is not known.
     """
 
     def __init__(self) -> None:
@@ -89,7 +108,8 @@ class Links:
         self.other = np.zeros(0, np.int64)
         self.reports, self.of_switch = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self.leaf = np.zeros(0, np.int64)
-        self.leaves: tuple[str, ...] = ()
+        self.leaves: tuple[Device, ...] = ()
+        self.on_rail = np.zeros(0, np.bool_)
 
     def join(self, _roll: Roll) -> None:
         """Of several nodes: a link is seen at both ends where both are the node's own."""
@@ -118,24 +138,28 @@ class Links:
         first = np.arange(len(devices)) < self.other
         seen = self.other >= 0
         self.reports = ~seen | (~switch & (np.where(seen, switch[self.other], False) | first))
-        known: dict[tuple[str, str], int] = {}
-        names = [device.attributes.get("leaf", "") for device in devices]
+        known: dict[tuple[str, str, str], int] = {}
+        places = [behind(device) for device in devices]
         self.leaf = np.array(
             [
-                known.setdefault((host, name), len(known)) if name else -1
-                for host, name in zip(whose, names, strict=True)
+                known.setdefault((host, *place), len(known)) if place[1] else -1
+                for host, place in zip(whose, places, strict=True)
             ],
             np.int64,
         )
-        self.leaves = tuple(name for _, name in known)
+        self.on_rail = np.array([kind == "rail" for kind, _ in places], np.bool_)
+        # A switch is a host of its own, a rail is of no host.
+        self.leaves = tuple(
+            Device(name if kind == "switch" else "", kind, name) for _, kind, name in known
+        )
 
     def across(self, values: NDArray[np.bool_], unseen: bool) -> NDArray[np.bool_]:
         """What holds at the other end of each row's link, ``unseen`` where that is not seen."""
         return np.where(self.other >= 0, values[self.other], unseen)
 
     def of_leaf(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """How many of these rows hang on the leaf switch of each row, (row,); 0
-        where that is not known.
+        """How many of these rows hang on the leaf switch or rail of each row, (row,); 0 where that
+        is not known.
         """
         counts = np.bincount(self.leaf[rows & (self.leaf >= 0)], minlength=max(1, len(self.leaves)))
         return np.where(self.leaf >= 0, counts[self.leaf], 0)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from detectors.infiniband.ports import ACTIVE, gigabits, port_name
+from detectors.infiniband.ports import ACTIVE, MIN_TRAFFIC, WORD_BITS, gigabits, port_name
 from detectors.kit.baseline import Baseline, Limit, runs
 from detectors.kit.block_clock import BlockMeans
 from detectors.kit.blockwise import Blockwise
@@ -27,8 +27,6 @@ from pipeline.frame import Device, Frame
 BLOCK_S = 60.0
 LIMIT = Limit(0.25, 5.0, 5)  # ln units: rails share a job's traffic evenly, but not exactly
 MIN_RAILS = 4
-MIN_SHARE = 0.01  # of the link's rate: below it there is no collective to compare
-WORD_BITS = 32  # PortXmitData counts 4-byte words
 CLEAR_BLOCKS = 5
 FAULT = "straggler"
 
@@ -98,7 +96,7 @@ class IbRail(Blockwise):
         x = np.where((bits == 0) & np.isfinite(columns["rate"]), 0.0, x)
         y = peer_deviation(x, node, len(self._nodes.names), MIN_RAILS)
         busy = x - y > np.log(
-            MIN_SHARE * 2 * columns["rate"]
+            MIN_TRAFFIC * 2 * columns["rate"]
         )  # the median of its node, both directions
         y = np.where(busy, y, np.nan)
         r = lane.residual(y)

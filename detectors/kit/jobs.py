@@ -45,10 +45,11 @@ class _Allocations:
     def __init__(self) -> None:
         self.job: dict[MigSlot, str] = {}
         self.members: dict[str, dict[MigSlot, None]] = {}
+        self.at: dict[str, dict[MigSlot, str]] = {}  # by host: a cluster has thousands
 
     def assign(self, job: str, host: str, gpus: Iterable[str]) -> None:
         """Set the GPUs that a job has on a host, and no others there."""
-        for place in [p for p in self.members.get(job, ()) if p.host == host]:
+        for place in [p for p, name in self.at.get(host, {}).items() if name == job]:
             self.free(place)
         for gpu in gpus:
             self.give(MigSlot(host, gpu), job)
@@ -56,13 +57,14 @@ class _Allocations:
     def give(self, place: MigSlot, job: str) -> None:
         """It is this job's, and no other's."""
         self.free(place)
-        self.job[place] = job
+        self.job[place] = self.at.setdefault(place.host, {})[place] = job
         self.members.setdefault(job, {})[place] = None
 
     def free(self, place: MigSlot) -> None:
         """No job has it any more."""
         job = self.job.pop(place, None)
         if job is not None:
+            del self.at[place.host][place]
             del self.members[job][place]
             if not self.members[job]:
                 del self.members[job]
@@ -175,18 +177,13 @@ class JobTracker:
         places = {
             place
             for source in (self._by_process, self._by_scheduler)
-            for place in source.job
-            if place.host == host
+            for place in source.at.get(host, ())
         }
         return sorted({self.of(*place) for place in places})
 
     def busy(self, host: str) -> bool:
         """Whether any job holds a GPU of a host."""
-        return any(
-            place.host == host
-            for word in (self._by_process, self._by_scheduler)
-            for place in word.job
-        )
+        return any(source.at.get(host) for source in (self._by_process, self._by_scheduler))
 
     def hosts_of_processes(self, job: str) -> set[str]:
         """The hosts with processes of a job, or of its steps, that hold GPUs."""

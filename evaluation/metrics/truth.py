@@ -36,6 +36,7 @@ LEVELS: Mapping[str, frozenset[str]] = {
     "node": frozenset({"node"}),
     "rack": frozenset({"rack"}),
     "switch": frozenset({"switch", "nvswitch"}),
+    "rail": frozenset({"rail", "switch"}),
     "job": frozenset({"job"}),
     "collector": frozenset({"node", "collector"}),
 }

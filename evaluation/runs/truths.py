@@ -122,7 +122,7 @@ class _Places:
                 *(Entity("job", job.id) for job in jobs),
             }
         )
-        if truth.entity_kind in ("rack", "switch", "job"):
+        if truth.entity_kind in ("rack", "switch", "rail", "job"):
             containers = frozenset()
         secondary: dict[str, frozenset[Entity]] = {}
         for allowed in truth.allowed_secondary:

@@ -128,7 +128,10 @@ def render(
     )
     jobs = schedule(np.random.default_rng(queue), scenario.world, scenario.nodes, end_s)
     other = load_profile(MIXED_WITH) if scenario.world.mixed_models else None
-    topology = Topology(profile, scenario.nodes, words[0] * 2 + words[1], BEGIN_NS, jobs, other)
+    pod, known = scenario.world.pod_nodes, scenario.world.known
+    topology = Topology(
+        profile, scenario.nodes, words[0] * 2 + words[1], BEGIN_NS, jobs, other, pod, known
+    )
     plan = Plan(
         scenario,
         topology,

@@ -54,6 +54,8 @@ class Settings:
         "yes"  # ports have the 64-bit twins of their narrow counters; any: some fleets do
     )
     links: Literal["NDR", "any"] = "NDR"  # speed of the fabric; any: HDR, NDR or XDR
+    pod_nodes: int = 64  # that share their leaf switches
+    known: Literal["leaf", "rail", "none"] = "leaf"  # what the topology says of ports
     cap_w: float = 0.0  # power limit of all GPUs, 0 is the default one
     mixed_models: bool = False  # every other node is an A100
     skew_s: float = 0.0  # clocks of nodes are off by up to this

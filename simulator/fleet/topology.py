@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
@@ -17,6 +18,7 @@ from simulator.profile import Profile
 GPUS = 8  # of a node, as many as rails
 RACK = 8  # nodes of a rack
 POD = 64  # nodes of a pod: rail r of all of them meets in one leaf switch of 64 ports
+Known = Literal["leaf", "rail", "none"]  # what the topology of the site says of a port
 
 
 def host_name(node: int) -> str:
@@ -38,6 +40,8 @@ class Topology:
 
     GPU ``g`` is number ``g % 8`` of node ``g // 8``; port ``p`` is its neighbour on rail ``p % 8``.
 
+    ``known``: the leaf switch and the other end of each link, the rail alone, or nothing.
+
     Swapped parts are not in here. ``jobs`` are all jobs of the run as they really ran. Every second
     node is of the ``other`` profile, where there is one.
     """
@@ -48,6 +52,8 @@ class Topology:
     begin_ns: int
     jobs: Sequence[FleetJob] = field(default=(), compare=False)
     other: Profile | None = None
+    pod: int = POD
+    known: Known = "leaf"
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -108,7 +114,7 @@ class Topology:
 
     def leaf(self, node: int, rail: int) -> str:
         """Name of the leaf switch that a node's rail goes to."""
-        return f"leaf-{node // POD}-{rail}"
+        return f"leaf-{node // self.pod}-{rail}"
 
     def rack_of(self, host: str) -> str:
         """Rack of a node by name."""
@@ -149,8 +155,7 @@ class Topology:
             "driver_version": driver,
             "epoch": epoch or f"{driver}#0",
             **self._place(node),
-            "rail": str(slot),
-            "leaf": self.leaf(node, slot),
+            **self._fabric(node, slot),
         }
         return Device(host_name(node), "gpu", facts["uuid"], facts)
 
@@ -170,6 +175,11 @@ class Topology:
     def _place(self, node: int) -> dict[str, str]:
         return {"cluster": "simulated", "rack": self.rack(node)}
 
+    def _fabric(self, node: int, rail: int) -> dict[str, str]:
+        facts = {"rail": str(rail), "leaf": self.leaf(node, rail)}
+        names = {"leaf": ("rail", "leaf"), "rail": ("rail",), "none": ()}
+        return {name: facts[name] for name in names[self.known]}
+
     def _guid(self, *words: object) -> str:
         return f"0xa088c20300{_id(self.seed, *words).int % 2**24:06x}"
 
@@ -185,17 +195,17 @@ class Topology:
             "link_layer": "InfiniBand",
             "expected_by": "learned",
             **self._place(node),
-            "rail": str(rail),
-            "leaf": self.leaf(node, rail),
-            "peer": self._guid("switch", node, rail),
+            **self._fabric(node, rail),
         }
+        if self.known == "leaf":
+            facts["peer"] = self._guid("switch", node, rail)
         return Device(host_name(node), "ib_port", self._guid("port", node, rail), facts)
 
     def _switch_port(self, node: int, rail: int) -> Device:
         leaf = self.leaf(node, rail)
         facts = {
             "device": leaf,
-            "port": str(node % POD + 1),
+            "port": str(node % self.pod + 1),
             "link_layer": "InfiniBand",
             "expected_by": "learned",
             "cluster": "simulated",

@@ -9,7 +9,9 @@ from typing import Any, Literal
 from pipeline.finding import Severity
 from pipeline.frame import Device
 
-EntityKind = Literal["gpu", "port", "link", "rank", "node", "rack", "switch", "job", "collector"]
+EntityKind = Literal[
+    "gpu", "port", "link", "rank", "node", "rack", "switch", "rail", "job", "collector"
+]
 Where = Literal["same", "node", "job", "peers", "rack"]
 
 

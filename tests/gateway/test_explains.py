@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway import explains
@@ -101,3 +103,17 @@ def test_devices_of_findings_that_no_open_incident_holds_are_forgotten() -> None
     explanations.of("c1", [], [])
     switch = incident(SWITCH, "page", *map(finding, PORTS))
     assert not explanations.of("c1", [switch], [Host("n1", open=(incident(PORTS[1]),))])
+
+
+@pytest.mark.parametrize(
+    ("root", "facts"),
+    [(SWITCH, {"leaf": "leaf1"}), (Device("", "rail", "3"), {"rail": "3"})],
+)
+def test_a_dead_switch_explains_the_ports_of_its_nodes(root: Device, facts: dict[str, str]) -> None:
+    """It names none of a thousand ports; each agent knows of its own, and where it is cabled to."""
+    dead = replace(incident(root), fault="ib/switch_down")
+    port = replace(PORTS[1], attributes=facts)
+    down = replace(incident(port), fault="ib/link_down")
+    assert [labels[-1] for labels in explained(down, dead)] == [dead.id]
+    assert explained(replace(down, fault="pcie/width"), dead) == []
+    assert explained(replace(down, root=PORTS[2]), dead) == []

@@ -21,6 +21,7 @@ from simulator.fleet.faults import (
     thermal,
     throttle,
     together,
+    upstream,
     xid,
 )
 from simulator.fleet.faults.host import crash, planning
@@ -79,4 +80,8 @@ FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F52": stalls.crawls,
     "F53": stalls.loader,
     "F54": thermal.cooling_in_a_cycling_room,
+    "F70": upstream.dead_leaf,
+    "F71": upstream.dead_leaf,
+    "F72": upstream.slow_leaf,
+    "F74": upstream.dead_leaf,
 }
