@@ -35,8 +35,8 @@ def explain(args: argparse.Namespace) -> int:
     config = load(inputs(args)).config
     bar = Progress(sys.stderr)
     try:
-        store = _store(config, bar)
-        history = history_of(store, args.id)
+        store = opened(config, bar)
+        history = history_of(store, args.id[0])
         bar.close()
         for line in words(history, datetime.now(UTC)):
             print(line)
@@ -52,7 +52,8 @@ def explain(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _store(config: Config, bar: Progress) -> Store:
+def opened(config: Config, bar: Progress) -> Store:
+    """The store of the settings. ConfigError where there is none."""
     url = config.storage.path
     try:
         return Store(url, target=replace(config.storage.upload.target, url=url), progress=bar)

@@ -17,9 +17,12 @@ from tests.fakes import FakeClock
 
 
 class StoreMaker:
-    """Writes observations in the order they are given, each host's of one boot."""
+    """Writes observations in the order they are given, each host's of one boot: a second maker of
+    the same store needs another ``boot``.
+    """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, boot: str = "boot") -> None:
+        self._boot = boot
         self._log = Wal(root / "wal", FakeClock(), SelfMetrics(), fsync_s=1e9, max_bytes=1 << 40)
         self._seq: defaultdict[str, int] = defaultdict(int)
 
@@ -40,7 +43,7 @@ class StoreMaker:
         seen = Observation(
             source,
             host,
-            boot_id or f"boot of {host}",
+            boot_id or f"{self._boot} of {host}",
             self._seq[host],
             time_ns,
             time_ns,

@@ -1,0 +1,172 @@
+"""What the store has about the end of a run: events on its hosts shortly before and after it, each
+with who it speaks of.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from pipeline.clock import SECOND_NS
+from pipeline.nccl.hit import Hit
+from pipeline.nccl.wire import WireError, hit_of
+from pipeline.observation import Event
+from pipeline.store.query.job_runs import JobRun, base
+from pipeline.xid.table import xid_entry
+
+KINDS = (
+    "xid",
+    "oom_kill",
+    "segfault",
+    "kernel_panic",
+    "kernel_oops",
+    "nccl_line",
+    "maintenance_started",
+)
+BEFORE_NS, AFTER_NS = 3600 * SECOND_NS, 600 * SECOND_NS
+
+Sort = Literal[
+    "gpu_fault",
+    "program_fault",  # an XID or CUDA error that programs cause
+    "gpu_memory",  # CUDA: out of memory
+    "host_memory",  # the kernel killed a process
+    "crash",  # the node's kernel
+    "signal",
+    "exit",
+    "time_limit",
+    "preempted",
+    "node_failed",
+    "cancelled",
+    "watchdog",
+]
+_SIGNALS = {"Segmentation fault": 11, "Killed": 9, "Aborted": 6, "Bus error": 7, "Terminated": 15}
+_CODE = re.compile(r"[Ee]xit(?:ed with exit)? code (\d{1,3})")
+# Codes of CUDA's runtime that broken hardware gives: uncorrectable ECC, NVLink, device lost.
+_BROKEN = re.compile(r"ECC|NVLink|unavailable|not permitted when|lost", re.IGNORECASE)
+
+
+class Clue(NamedTuple):
+    """``rank`` is -1 where unknown; ``who`` names the GPU, process or rank; ``text`` is the "
+    "line.
+    """
+
+    sort: Sort
+    time_ns: int
+    host: str
+    who: str
+    text: str
+    rank: int = -1
+    number: int = 0  # XID, signal or exit code
+
+
+def clues(events: Iterable[Event], run: JobRun) -> list[Clue]:
+    """In the order of time; what speaks of another job or GPU is left out."""
+    hosts = {span.host for span in run.spans}
+    found = [
+        clue
+        for event in events
+        if event.device.host in hosts
+        for clue in _clues(event, run)
+        if run.begin_ns <= clue.time_ns and -BEFORE_NS <= clue.time_ns - run.end_ns <= AFTER_NS
+    ]
+    return sorted(found, key=lambda clue: clue.time_ns)
+
+
+def _clues(event: Event, run: JobRun) -> Iterator[Clue]:
+    facts, at = event.attributes, (event.time_ns, event.device.host)
+    text = str(facts.get("text", ""))
+    pid = facts.get("pid")
+    rank = run.pids.get((event.device.host, pid), -1) if isinstance(pid, int) else -1
+    if event.kind == "xid" and event.device.id.partition("/")[0] in run.gpus:
+        code = int(facts.get("code", 0))
+        entry = xid_entry(code)
+        sort: Sort = "program_fault" if entry.category == "app" else "gpu_fault"
+        if entry.category not in ("info", "unused", "test"):
+            who = f"GPU {event.device.id}"
+            rank = rank if rank >= 0 else run.ranks.get(event.device.id.partition("/")[0], -1)
+            yield Clue(sort, *at, who, f"XID {code}: {entry.description}", rank, code)
+    elif event.kind == "oom_kill" and _is_ours(event, run):
+        name = f"process {facts.get('process', '')} ({pid})"
+        yield Clue("host_memory", *at, name, text or "killed for memory", rank, signal.SIGKILL)
+    elif event.kind == "segfault" and _is_ours(event, run):
+        name = f"process {facts.get('process', '')} ({pid})"
+        yield Clue("signal", *at, name, text, rank, signal.SIGSEGV)
+    elif event.kind == "kernel_panic":
+        yield Clue("crash", *at, f"node {event.device.host}", text or "kernel panic")
+    elif event.kind == "nccl_line" and base(str(facts.get("job", run.job))) == run.job:
+        try:
+            yield from _of_line(hit_of(event), *at, rank)
+        except WireError:
+            return
+
+
+def _is_ours(event: Event, run: JobRun) -> bool:
+    """A process of the job: by its pid or the job of its control group."""
+    pid, job = event.attributes.get("pid"), event.attributes.get("job")
+    if job is not None:
+        return base(str(job)) == run.job
+    return isinstance(pid, int) and (event.device.host, pid) in run.pids
+
+
+def _of_line(hit: Hit, time_ns: int, host: str, rank: int) -> Iterator[Clue]:
+    """A line of the job's own log."""
+    rank = hit.world_rank if hit.world_rank >= 0 else rank
+    if hit.name == "slurm_cancel":
+        yield Clue(_cancelled(hit.fields.get("why", "")), time_ns, host, "Slurm", hit.text)
+    elif hit.name == "srun":
+        yield from _of_srun(hit, time_ns, host)
+    elif hit.name == "elastic":
+        code, local = hit.number("code"), hit.number("lr")
+        who = f"local rank {local} on {host}"
+        sort: Sort = "signal" if code < 0 or code > 128 else "exit"
+        number = -code if code < 0 else code - 128 if code > 128 else code
+        yield Clue(sort, time_ns, host, who, hit.text, rank, number)
+    elif hit.name == "mpi":
+        number = hit.number("sig")
+        yield Clue(
+            "signal",
+            time_ns,
+            host,
+            f"rank {hit.number('rank')}",
+            hit.text,
+            hit.number("rank"),
+            number,
+        )
+    elif hit.name == "cuda":
+        error = hit.fields.get("err", "")
+        sort = (
+            "gpu_memory"
+            if "out of memory" in error
+            else "gpu_fault"
+            if _BROKEN.search(error)
+            else "program_fault"
+        )
+        yield Clue(sort, time_ns, host, _rank(rank, hit), hit.text, rank)
+    elif hit.name == "wd_timeout":
+        yield Clue("watchdog", time_ns, host, f"rank {hit.number('r')}", hit.text, hit.number("r"))
+
+
+def _of_srun(hit: Hit, time_ns: int, host: str) -> Iterator[Clue]:
+    why = hit.fields.get("why", "")
+    tasks = hit.fields.get("t", "")
+    node = hit.fields.get("node", host)
+    rank = int(tasks) if tasks.isdecimal() and len(tasks) < 8 else -1
+    who = f"rank {tasks} on {node}"
+    number = next((n for words, n in _SIGNALS.items() if words in why), 0)
+    if number:
+        yield Clue("signal", time_ns, node, who, hit.text, rank, number)
+    elif match := _CODE.search(why):
+        code = int(match[1])
+        sort: Sort = "signal" if code > 128 else "exit"
+        yield Clue(sort, time_ns, node, who, hit.text, rank, code - 128 if code > 128 else code)
+
+
+def _cancelled(why: str) -> Sort:
+    reasons: dict[str, Sort] = {"TIME": "time_limit", "PREEMPT": "preempted", "NODE": "node_failed"}
+    return next((sort for word, sort in reasons.items() if word in why), "cancelled")
+
+
+def _rank(rank: int, hit: Hit) -> str:
+    return f"rank {rank}" if rank >= 0 else f"process {hit.pid} on {hit.host}"

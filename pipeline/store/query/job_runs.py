@@ -1,0 +1,202 @@
+"""Runs of a job, from the events that agents stored of it: on which hosts and GPUs, from when to
+when. A job that is queued again, or whose id is used again, has several runs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from pipeline.clock import SECOND_NS
+from pipeline.observation import Event, Value
+from pipeline.short_ids import UnknownIdError
+from pipeline.store.query.events_of import with_boots
+from pipeline.store.query.store import Store, Window
+
+KINDS = ("job_started", "job_ended", "nccl_process_found", "nccl_process_lost")
+MAX_GAP_NS = 60 * SECOND_NS  # between the parts of one run: hosts start one after the other
+SILENT_NS = 300 * SECOND_NS  # a host that is not read for so long before the store's end is lost
+
+
+@dataclass(slots=True)
+class HostSpan:
+    """A job on one host. ``lost``: the host went away before the job ended there."""
+
+    host: str
+    boot_id: str
+    begin_ns: int
+    end_ns: int = 0
+    gpus: set[str] = field(default_factory=set)
+    pids: dict[int, int] = field(default_factory=dict)  # rank by process, -1 unknown
+    ranks: dict[str, int] = field(default_factory=dict)  # by the GPU that its process holds
+    ended: bool = False
+    lost: bool = False
+    outcome: str = ""
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """One run. ``running``: it had not ended when the store's newest data was read; ``hosts`` is
+    how many nodes it has, 0 where nobody said; ``user`` and ``job_name`` are the owner's.
+    """
+
+    job: str
+    spans: tuple[HostSpan, ...]
+    user: str = ""
+    job_name: str = ""
+    scheduler: str = ""
+    hosts: int = 0
+    running: bool = False
+
+    @property
+    def begin_ns(self) -> int:
+        """When it took its first GPU, as far as the store knows."""
+        return min(span.begin_ns for span in self.spans)
+
+    @property
+    def end_ns(self) -> int:
+        """When the first host gave back its GPUs or was lost; then the job is over."""
+        ends = [span.end_ns for span in self.spans if span.ended or span.lost]
+        return min(ends) if ends else max(span.end_ns for span in self.spans)
+
+    @property
+    def gpus(self) -> frozenset[str]:
+        """All GPUs it had."""
+        return frozenset(gpu for span in self.spans for gpu in span.gpus)
+
+    @property
+    def pids(self) -> Mapping[tuple[str, int], int]:
+        """Rank by host and process, -1 where unknown."""
+        return {(span.host, pid): rank for span in self.spans for pid, rank in span.pids.items()}
+
+    @property
+    def ranks(self) -> Mapping[str, int]:
+        """Rank by GPU, of the ranks that are known."""
+        return {gpu: rank for span in self.spans for gpu, rank in span.ranks.items()}
+
+
+def base(job: str) -> str:
+    """The job without its step: 71 of 71.0.
+
+    >>> base("71.0"), base("podabc"), base("ml/train.v2")
+    ('71', 'podabc', 'ml/train.v2')
+    """
+    head = job.partition(".")[0]
+    return head if head.isdecimal() else job
+
+
+def runs_of(store: Store, text: str, window: Window) -> list[JobRun]:
+    """Runs of the job with an id, or whose owner gave it that name; the oldest first.
+
+    UnknownIdError where the store knows none, or several jobs are meant.
+    """
+    events: dict[str, list[tuple[Event, str]]] = defaultdict(list)
+    for event, boot in with_boots(store, window, KINDS):
+        events[base(str(event.attributes.get("job", "")))].append((event, boot))
+    key = _key(text, events)
+    seen = _last_reads(store, window)
+    spans = _spans(events[key], seen)
+    return [_run(key, part, [event for event, _ in events[key]]) for part in _parts(spans)]
+
+
+def _run(key: str, spans: Sequence[HostSpan], events: Sequence[Event]) -> JobRun:
+    """With what is known of the job: the last that was said of each."""
+
+    def last(name: str) -> Value:
+        return next((e.attributes[name] for e in reversed(events) if name in e.attributes), "")
+
+    return JobRun(
+        key,
+        tuple(spans),
+        str(last("user")),
+        str(last("name")),
+        str(last("scheduler")),
+        int(last("hosts") or 0),
+        running=not any(span.ended or span.lost for span in spans),
+    )
+
+
+def _key(text: str, events: Mapping[str, Sequence[tuple[Event, str]]]) -> str:
+    if base(text) in events:
+        return base(text)
+    named = sorted(
+        {
+            key
+            for key, rows in events.items()
+            if any(event.attributes.get("name") == text for event, _ in rows)
+            or (len(text) > 3 and key.endswith(f"/{text}"))
+        }
+    )
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise UnknownIdError(f"job {text!r} may be {', '.join(named[:20])}")
+    known = ", ".join(sorted(key for key in events if key)[-10:]) or "none"
+    raise UnknownIdError(f"no job {text!r} in the store; there are {known}")
+
+
+def _last_reads(store: Store, window: Window) -> dict[tuple[str, str], int]:
+    """The last read of each host and boot, in unix ns."""
+    rows = store.collect(
+        store.table("reads", window).group_by("host", "boot_id").agg(pl.col("time").max())
+    )
+    return {(h, b): round(t.timestamp() * 1e6) * 1000 for h, b, t in rows.rows()}
+
+
+def _spans(
+    events: Iterable[tuple[Event, str]], seen: Mapping[tuple[str, str], int]
+) -> list[HostSpan]:
+    """One for each time that the job had GPUs of a host."""
+    opened: dict[tuple[str, str], HostSpan] = {}
+    found: list[HostSpan] = []
+    for event, boot in events:
+        key = event.device.host, boot
+        span = opened.get(key)
+        if event.kind in ("job_started", "nccl_process_found"):
+            if span is None:
+                span = opened[key] = HostSpan(*key, event.time_ns)
+                found.append(span)
+            _take(span, event)
+        elif event.kind == "job_ended" and span is not None:
+            span.end_ns, span.ended = event.time_ns, True
+            span.outcome = str(event.attributes.get("outcome", ""))
+            del opened[key]
+    _close(opened, seen)
+    return found
+
+
+def _take(span: HostSpan, event: Event) -> None:
+    gpus = str(event.attributes.get("gpus", "")).split()
+    span.gpus.update(gpus)
+    pid, rank = event.attributes.get("pid"), event.attributes.get("rank")
+    if isinstance(pid, int):
+        span.pids[pid] = rank if isinstance(rank, int) else -1
+    if isinstance(rank, int):
+        span.ranks.update(dict.fromkeys(gpus, rank))
+
+
+def _close(opened: Mapping[tuple[str, str], HostSpan], seen: Mapping[tuple[str, str], int]) -> None:
+    """Spans without an end: the host is read still, or went away with its boot."""
+    newest = max(seen.values(), default=0)
+    for (host, boot), span in opened.items():
+        last = seen.get((host, boot), span.begin_ns)
+        later = any(h == host and b != boot and t > last for (h, b), t in seen.items())
+        span.end_ns = max(last, span.begin_ns)
+        span.lost = later or last < newest - SILENT_NS
+
+
+def _parts(spans: Sequence[HostSpan]) -> Iterator[list[HostSpan]]:
+    """Spans that overlap, or nearly, are one run."""
+    part: list[HostSpan] = []
+    end_ns = 0
+    for span in sorted(spans, key=lambda one: one.begin_ns):
+        if part and span.begin_ns > end_ns + MAX_GAP_NS:
+            yield part
+            part = []
+        part.append(span)
+        end_ns = max(end_ns, span.end_ns)
+    if part:
+        yield part

@@ -1,0 +1,284 @@
+"""Ways in which a training dies, each with the page that its owner reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from collector.cli.main import main
+from pipeline.frame import Device
+from tests.collector.job_page.stored_job import (
+    GPUS,
+    HOSTS,
+    JOB,
+    MINUTE_NS,
+    StoredJob,
+    uuid,
+)
+
+pytestmark = pytest.mark.slow
+
+CANCEL = "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2027-01-15T08:00:00{why} ***"
+WATCHDOG = (
+    "[rank{rank}]:[E1115 08:00:00.000000000 ProcessGroupNCCL.cpp:685] [Rank {rank}] Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, "
+    "NumelOut=1, Timeout(ms)=600000) ran for 600010 milliseconds before timing out."
+)
+
+
+def died(job: StoredJob) -> None:
+    """It ends everywhere."""
+    job.run()
+
+
+def gpu_lost(job: StoredJob) -> None:
+    """A GPU falls off the bus; the launcher then ends the other ranks."""
+    device = Device("n2", "gpu", uuid("n2", 1))
+    job.event("n2", 89.5, "xid", gpu=1, code=79, text="NVRM: Xid (PCI:0000:2a:00): 79")
+    job.incident(89.5, device, "GPU 1 fell off the bus (XID 79).")
+    job.line("n1", 89.9, "srun: error: n2: task 5: Aborted")
+    job.line("n1", 89.9, "srun: error: n1: tasks 0-3: Killed")
+    job.run()
+
+
+def out_of_memory(job: StoredJob) -> None:
+    """The kernel kills a rank for memory; others wait and are ended."""
+    job.event("n1", 89.8, "oom_kill", pid=4002, process="python3", text="Out of memory: Killed")
+    job.line("n1", 89.9, "srun: error: n1: task 2: Out Of Memory")
+    job.line("n1", 89.9, "srun: error: n2: tasks 4-7: Killed")
+    job.run()
+
+
+def segfault(job: StoredJob) -> None:
+    """A rank crashes by itself."""
+    job.line("n1", 89.8, "srun: error: n1: task 3: Segmentation fault (core dumped)")
+    job.line("n1", 89.9, "srun: error: n2: tasks 4-7: Terminated")
+    job.line("n1", 89.95, CANCEL.format(why="").replace("JOB 71", "STEP 71.0"))
+    job.run()
+
+
+def time_limit(job: StoredJob) -> None:
+    """Slurm ends it."""
+    job.line("n1", 90, CANCEL.format(why=" DUE TO TIME LIMIT"))
+    job.line("n1", 90, "srun: error: n1: tasks 0-3: Terminated")
+    job.run()
+
+
+def operator(job: StoredJob) -> None:
+    """Somebody cancels it; an XID that it survived an hour before has nothing to do with that."""
+    job.event("n1", 40, "xid", gpu=0, code=94)
+    job.line("n1", 90, CANCEL.format(why=""))
+    job.run()
+
+
+def node_crash(job: StoredJob) -> None:
+    """A node reboots; the other one sees its processes end."""
+    job.open_on = {"n2"}
+    job.run()
+    job.after("n1")
+    job.after("n2", boot_id="another boot")
+
+
+def stall(job: StoredJob) -> None:
+    """A rank waits outside NCCL, the watchdog of the others ends the job."""
+    job.stalled = 78
+    device = Device("", "job", JOB)
+    summary = "A rank never joined the collective that the others wait in: rank 6."
+    job.incident(80, device, summary, detector="nccl")
+    for rank in (0, 1):
+        job.line("n1", 89, WATCHDOG.format(rank=rank))
+    job.line("n1", 89.9, "srun: error: n1: tasks 0-1: Aborted")
+    job.run()
+
+
+def illegal_access(job: StoredJob) -> None:
+    """A bug of the program: XID 31 and the error of CUDA."""
+    job.event("n1", 89.7, "xid", gpu=2, code=31, pid=4002)
+    job.line(
+        "n1",
+        89.8,
+        "n1:4002:4100 [2] NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
+    )
+    job.line("n1", 89.9, "srun: error: n1: task 2: Aborted")
+    job.run()
+
+
+def gpu_memory(job: StoredJob) -> None:
+    """A batch that does not fit."""
+    job.line("n2", 89.8, "n2:4001:4100 [1] NCCL WARN Cuda failure 2 'out of memory'")
+    job.line("n2", 89.9, "srun: error: n2: task 5: Exited with exit code 1")
+    job.run()
+
+
+def exit_code(job: StoredJob) -> None:
+    """A rank ends with an error of its own."""
+    job.line(
+        "n2", 89.8, "failed (exitcode: 1) local_rank: 2 (pid: 4002) of binary: /usr/bin/python3"
+    )
+    job.run()
+
+
+def completed(job: StoredJob) -> None:
+    """As the scheduler reports."""
+    job.run(outcome="completed")
+
+
+class Death(NamedTuple):
+    """``cause`` and ``words`` that the page must have; ``lost`` whether its last steps are lost."""
+
+    die: Callable[[StoredJob], None]
+    cause: str
+    words: tuple[str, ...]
+    lost: bool = True
+
+
+DEATHS = (
+    Death(
+        gpu_lost,
+        "gpu_fault",
+        ("A GPU failed", "rank 5, GPU 1 on n2", "XID 79", "Drain the node"),
+    ),
+    Death(
+        out_of_memory, "host_memory", ("memory", "rank 2, process python3 (4002) on n1", "--mem")
+    ),
+    Death(segfault, "signal", ("rank 3 on n1", "SIGSEGV")),
+    Death(time_limit, "time_limit", ("time limit", "Slurm", "--signal=B:USR1@300")),
+    Death(operator, "cancelled", ("was cancelled", "if that was intended"), lost=False),
+    Death(node_crash, "node_lost", ("The node went away: node n2",)),
+    Death(stall, "stall", ("It stalled", "rank 6", "py-spy dump")),
+    Death(illegal_access, "program_fault", ("invalid access on the GPU", "GPU 2 on n1", "XID 31")),
+    Death(gpu_memory, "gpu_memory", ("ran out of GPU memory", "on n2", "batch size")),
+    Death(exit_code, "exit", ("local rank 2 on n2", "exit code 1")),
+    Death(completed, "completed", ("It completed",), lost=False),
+    Death(died, "unknown", ("no error of it", "sources.joblog.paths"), lost=False),
+)
+
+
+def read(capsys: pytest.CaptureFixture[str], root: Path, form: str, *more: str) -> str:
+    """The page in a form."""
+    argv = ["explain", "job", JOB, "--format", form, "--storage.path", str(root), *more]
+    assert main(argv) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.die.__name__)
+def test_a_page_says_who_or_what_ended_the_job(
+    tmp_path: Path, death: Death, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cause, who, what to do; and hours that add up to the wall time of all GPUs."""
+    job = StoredJob(tmp_path)
+    death.die(job)
+    root = job.close()
+    told: dict[str, Any] = json.loads(read(capsys, root, "json"))
+    assert told["ended_by"]["cause"] == death.cause
+    text = " ".join(read(capsys, root, "text").split())
+    for words in death.words:
+        assert words in text
+    hours = told["gpu_hours"]
+    wall = told["seconds"] / 3600 * len(HOSTS) * GPUS
+    assert sum(hours.values()) == pytest.approx(wall, rel=1e-3)
+    assert ("steps lost since the last pause" in hours) == death.lost
+    page = read(capsys, root, "html")
+    assert page.startswith("<!doctype html>")
+    assert told["ended_by"]["sentence"].split(":")[0].split("'")[0] in page
+
+
+def test_the_phases_of_a_life_are_in_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Start-up, steps between saves, and a throughput that is near its usual; of the time after the
+    last save the work is lost.
+    """
+    job = StoredJob(tmp_path)
+    segfault(job)
+    told = json.loads(read(capsys, job.close(), "json"))
+    kinds = [one["kind"] for one in told["phases"]]
+    assert kinds == ["load", *["steps", "pause"] * 4, "steps"]
+    assert told["gpu_hours"] == pytest.approx(
+        {
+            "start-up": 3 / 60 * 8,
+            "steps": 74 / 60 * 8,
+            "pauses (checkpoint, evaluation)": 4 / 60 * 8,
+            "steps lost since the last pause": 9 / 60 * 8,
+        },
+        rel=0.02,
+    )
+    assert {round(one["activity"], 2) for one in told["throughput"]} == {0.0, 0.05, 1.0}
+
+
+def test_a_stall_that_a_time_limit_ended_is_said_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The scheduler ended it, and it had stood still before."""
+    job = StoredJob(tmp_path)
+    job.stalled = 60
+    time_limit(job)
+    told = json.loads(read(capsys, job.close(), "json"))
+    assert told["ended_by"]["cause"] == "time_limit"
+    assert "had made no step for 30 min" in told["ended_by"]["sentence"]
+
+
+def test_a_job_that_runs_has_no_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its page says so."""
+    job = StoredJob(tmp_path, 30)
+    job.open_on = set(HOSTS)
+    job.run()
+    told = json.loads(read(capsys, job.close(), "json"))
+    assert (told["ended_by"]["cause"], told["end"]) == ("running", None)
+
+
+def test_runs_of_a_job_that_was_queued_again_are_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last one is shown, the others are named and can be asked for."""
+    first = StoredJob(tmp_path, 30)
+    time_limit_at(first, 30)
+    first.close()
+    again = StoredJob(tmp_path, 40, begin_ns=first.end_ns + 20 * MINUTE_NS)
+    again.run(outcome="completed")
+    root = again.close()
+    told = json.loads(read(capsys, root, "json"))
+    assert (told["ended_by"]["cause"], len(told["other_runs"])) == ("completed", 1)
+    told = json.loads(read(capsys, root, "json", "--run", "1"))
+    assert told["ended_by"]["cause"] == "time_limit"
+    assert "1 more" in read(capsys, root, "text")
+
+
+def time_limit_at(job: StoredJob, minute: int) -> None:
+    """Slurm ends it after some minutes."""
+    job.line("n1", minute, CANCEL.format(why=" DUE TO TIME LIMIT"))
+    job.run()
+
+
+def test_a_job_is_found_by_the_name_its_owner_gave(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where one job has it; else their ids are listed."""
+    job = StoredJob(tmp_path, 10)
+    job.run()
+    root = job.close()
+    assert main(["explain", "job", "llm", "--storage.path", str(root)]) == 0
+    assert capsys.readouterr().out.startswith("Job 71 (llm)\n")
+    other = StoredJob(tmp_path, 10, job="72")
+    other.run()
+    other.close()
+    assert main(["explain", "job", "llm", "--storage.path", str(root)]) == 1
+    assert "may be 71, 72" in capsys.readouterr().err
+    assert main(["explain", "job", "999", "--storage.path", str(root)]) == 1
+    assert "no job '999' in the store; there are 71, 72" in capsys.readouterr().err
+
+
+def test_hostile_words_of_a_job_stay_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line of its log is markup nowhere, and clears no terminal."""
+    job = StoredJob(tmp_path, 10)
+    job.line("n1", 9.9, "srun: error: n1: task 3: Killed <script>alert(1)</script>\x1b[2J\x9b2J")
+    job.run()
+    root = job.close()
+    assert "<script>" not in read(capsys, root, "html")
+    assert "\x9b" not in read(capsys, root, "text")
