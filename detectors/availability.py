@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.kit.literature import NVML
-from detectors.kit.page import Default, Page, gpu_columns
+from detectors.kit.page import Default, Needs, Page, gpu_columns
 from detectors.kit.slots import Slots
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import from_text_array, text_array
@@ -103,6 +103,7 @@ PAGE = Page(
     formula="state in {lost, hung, absent, unreadable} for longer than the state's own limit",
     sources=(f"{NVML}: NVML_ERROR_GPU_IS_LOST",),
     shows=gpu_columns("state", "power_milliwatts"),
+    needs=Needs(60.0, (("gpu.state",),)),
     next_step=(
         "Check for XID 79, 119 or 154 of the same GPU; drain the node, restart it, and if the GPU "
         "stays away reseat or replace it."

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from detectors.kit.block_clock import BlockClock
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
-from detectors.kit.page import Default, Page, gpu_columns
+from detectors.kit.page import Default, Needs, Page, gpu_columns
 from detectors.kit.readings import reading
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, Component, Stateful, from_text_array, text_array
@@ -90,6 +90,10 @@ PAGE = Page(
     ),
     sources=("IBTA, InfiniBand Architecture Specification volume 1, 4.1.1 (GID)",),
     shows=gpu_columns("ecc_mode_current", "persistence_mode"),
+    needs=Needs(
+        60.0,
+        (("gpu.ecc_mode_current", "gpu.persistence_mode", "gpu.power_limit_enforced_milliwatts"),),
+    ),
     next_step=(
         "Bring the node to the fleet's version or setting at its next drain. What it should be can "
         "be declared: `detectors.drift.declared`."

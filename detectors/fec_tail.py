@@ -15,7 +15,7 @@ from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.instants import Times, ago
-from detectors.kit.page import Page, Shown, port_columns
+from detectors.kit.page import Needs, Page, Shown, port_columns
 from detectors.kit.stateful import Component, Stateful
 from detectors.kit.stats import theil_sen
 from pipeline.finding import Finding
@@ -52,6 +52,7 @@ PAGE = Page(
         "NVIDIA, nvml.h: FEC history",
     ),
     shows=(Shown("gpu", "nvlink_fec_8_codewords"), *port_columns("fec_corrected_blocks")),
+    needs=Needs(60.0, (("gpu.nvlink_fec_8_codewords", "ib_port.fec_corrected_blocks"),)),
     next_step="Plan to replace this link; watch whether symbol errors follow.",
     clears=(
         "After 24 hours in which each hour with a known slope was below the limit, or in which "

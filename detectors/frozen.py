@@ -21,7 +21,7 @@ from detectors.kit.groups import Groups, host_of
 from detectors.kit.instants import Times, ago
 from detectors.kit.literature import NVML
 from detectors.kit.maintenance import Maintenance
-from detectors.kit.page import Page, gpu_columns
+from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.stateful import Stateful
 from pipeline.clock import SECOND_NS
 from pipeline.distinct import distinct
@@ -49,6 +49,7 @@ PAGE = Page(
     ),
     sources=(f"{NVML}: nvmlDeviceGetTotalEnergyConsumption",),
     shows=gpu_columns("energy_millijoules", "power_milliwatts"),
+    needs=Needs(60.0, (("gpu.energy_millijoules",),)),
     next_step=(
         "Restart the process that reads the GPUs on this node; ignore other findings about it "
         "until then."

@@ -14,7 +14,7 @@ from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups
 from detectors.kit.instants import Times, of_devices
 from detectors.kit.maintenance import Maintenance
-from detectors.kit.page import Page, Shown, gpu_columns
+from detectors.kit.page import Needs, Page, Shown, gpu_columns
 from detectors.kit.resets import ResetTracker
 from detectors.kit.stateful import Component, Stateful
 from detectors.kit.stats import grouped_median
@@ -66,6 +66,17 @@ PAGE = Page(
     shows=(
         *gpu_columns("nvlinks_down", "nvlink_replay_errors", "nvlink_crc_flit_errors"),
         Shown("nvlink", "state"),
+    ),
+    needs=Needs(
+        15.0,
+        (
+            (
+                "gpu.nvlinks_down",
+                "nvlink.state",
+                "gpu.nvlink_crc_flit_errors",
+                "gpu.nvlink_replay_errors",
+            ),
+        ),
     ),
     next_step=(
         "Reset the GPUs of the node together; if a link stays down, replace the baseboard or GPU."

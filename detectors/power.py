@@ -21,7 +21,7 @@ from detectors.kit.dual_baseline import ACROSS, BlockResiduals, DualBaseline
 from detectors.kit.findings import Verdict
 from detectors.kit.instants import Times, ago
 from detectors.kit.literature import SILICON
-from detectors.kit.page import Page, gpu_columns
+from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.peers import ACTIVE_PERCENT, Peers
 from detectors.kit.readings import per_second, reading
 from detectors.kit.regression import CAUSES, Regressions
@@ -47,6 +47,15 @@ PAGE = Page(
     ),
     sources=(SILICON, "P. H. Hochschild et al., Cores that don't count, HotOS'21"),
     shows=gpu_columns("power_milliwatts", "energy_millijoules", "sm_clock_megahertz"),
+    needs=Needs(
+        30.0,
+        (
+            ("gpu.power_milliwatts", "gpu.energy_millijoules"),
+            ("gpu.sm_clock_megahertz",),
+            ("gpu.tensor_activity_percent",),
+            ("gpu.dram_activity_percent",),
+        ),
+    ),
     next_step=(
         "Run the vendor's diagnosis on this GPU, with results checked: it may compute less, or "
         "incorrectly."

@@ -19,7 +19,7 @@ from detectors.kit.dual_baseline import BEHIND
 from detectors.kit.findings import Verdict
 from detectors.kit.instants import Times
 from detectors.kit.literature import NVML, SILICON
-from detectors.kit.page import Page, gpu_columns
+from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.peers import Peers
 from detectors.kit.persistence import Persistence
 from detectors.kit.readings import duty, reading
@@ -43,6 +43,14 @@ PAGE = Page(
     ),
     sources=(f"{NVML}: nvmlClocksEventReasonSwPowerCap", SILICON),
     shows=gpu_columns("power_milliwatts", "sm_clock_megahertz", "power_limit_enforced_milliwatts"),
+    needs=Needs(
+        30.0,
+        (
+            ("gpu.throttled_power_cap_nanoseconds", "gpu.clock_event_reasons"),
+            ("gpu.sm_clock_megahertz",),
+            ("gpu.power_limit_enforced_milliwatts",),
+        ),
+    ),
     next_step=(
         "Compare efficiency with its peers on the node under the same load; replace it if it "
         "delays the job."

@@ -22,7 +22,7 @@ from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups
 from detectors.kit.instants import Times
 from detectors.kit.literature import NVML
-from detectors.kit.page import Page, gpu_columns
+from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Stateful
@@ -41,6 +41,9 @@ PAGE = Page(
     formula="enforced limit < expected limit - 1 W, for 3 minutes",
     sources=(f"{NVML}: nvmlDeviceGetEnforcedPowerLimit, NVML_FI_DEV_POWER_CURRENT_LIMIT",),
     shows=gpu_columns("power_limit_enforced_milliwatts", "power_limit_default_milliwatts"),
+    needs=Needs(
+        60.0, (("gpu.power_limit_enforced_milliwatts",), ("gpu.power_limit_default_milliwatts",))
+    ),
     next_step=(
         "Correct the limit (nvidia-smi -pl), or check the board controller and the power supplies "
         "that lowered it."

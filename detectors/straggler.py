@@ -17,7 +17,7 @@ from detectors.kit.dual_baseline import ACROSS, BlockResiduals, DualBaseline
 from detectors.kit.findings import RANK, Verdict
 from detectors.kit.instants import Times, ago
 from detectors.kit.literature import GREYHOUND
-from detectors.kit.page import Page, Shown
+from detectors.kit.page import Needs, Page, Shown
 from detectors.kit.peers import Peers
 from detectors.kit.readings import duty, reading
 from detectors.kit.regime import Regime
@@ -59,6 +59,7 @@ PAGE = Page(
         Shown("gpu", "gpu_utilization_percent"),
         Shown("gpu", "power_milliwatts"),
     ),
+    needs=Needs(30.0, (("gpu.sm_clock_megahertz",), ("gpu.gpu_utilization_percent",))),
     next_step=(
         "Take the node out of the job at its next checkpoint and run the vendor's diagnosis; the "
         "job runs at its pace until then."

@@ -21,7 +21,7 @@ from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups, host_of, rack_of, share_by_group
 from detectors.kit.instants import Times
 from detectors.kit.literature import NVML
-from detectors.kit.page import Default, Page, gpu_columns
+from detectors.kit.page import Default, Needs, Page, gpu_columns
 from detectors.kit.readings import duty, reading
 from detectors.kit.resets import ResetTracker
 from detectors.kit.stateful import Stateful
@@ -148,6 +148,7 @@ PAGE = Page(
         "throttled_hw_power_brake_nanoseconds",
         "sm_clock_megahertz",
     ),
+    needs=Needs(30.0, (("gpu.throttled_hw_thermal_nanoseconds", "gpu.clock_event_reasons"),)),
     next_step="Heat: cooling of what is named. Power brake: the power supply of the node or rack.",
     clears=(
         "After five judged minutes in a row at half of the limit or below, on all GPUs of what is "

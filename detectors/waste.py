@@ -14,7 +14,7 @@ from detectors.kit.findings import WORSE, FindingTracker, Verdict
 from detectors.kit.instants import Times, ago
 from detectors.kit.jobs import JobTracker
 from detectors.kit.literature import NVML
-from detectors.kit.page import Page, gpu_columns
+from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.stateful import Stateful
 from pipeline.finding import Finding
 from pipeline.frame import Frame
@@ -36,6 +36,10 @@ PAGE = Page(
     ),
     sources=(f"{NVML}: nvmlDeviceGetMemoryInfo, nvmlDeviceGetComputeRunningProcesses",),
     shows=gpu_columns("memory_used_bytes", "compute_processes", "gpu_utilization_percent"),
+    needs=Needs(
+        60.0,
+        (("gpu.memory_used_bytes",), ("gpu.gpu_utilization_percent",), ("gpu.compute_processes",)),
+    ),
     next_step="Orphaned memory: reset the GPU between jobs. Idle: ask the owner of the job.",
     clears=(
         "After a minute in which the memory has a process or is free, or in which the GPU works or "

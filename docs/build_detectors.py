@@ -17,7 +17,7 @@ import numpy as np
 from curves import curve
 
 from detectors import DETECTORS, PAGES, module_of, prose_of
-from detectors.kit.page import Default
+from detectors.kit.page import Default, Needs
 from detectors.paging import PROVED
 from evaluation.metrics.curve import BUDGETS
 from evaluation.runs.report import SAME_RUNS
@@ -89,6 +89,7 @@ def _page(name: str, scores: Mapping[str, Any]) -> Iterator[str]:
     yield f"- **Default:** {_service(name)}"
     yield f"- **What to do:** {page.next_step}"
     yield f"- **Columns:** {', '.join(f'`{kind}.{column}`' for kind, column in page.shows)}"
+    yield f"- **Needs:** {_needs(page.needs)}"
     yield f"- **Operating curve:** {_scored(name, scores)}"
     yield ""
     yield from _table([*page.limits, *defaults(module_of(name))])
@@ -96,6 +97,13 @@ def _page(name: str, scores: Mapping[str, Any]) -> Iterator[str]:
         if fault in scores:
             yield f"![Recall of {fault} by budget of false alarms](images/curves/{fault}.svg)"
             yield ""
+
+
+def _needs(needs: Needs) -> str:
+    groups = [" or ".join(f"`{column}`" for column in group) for group in needs.columns]
+    if needs.sources:
+        groups.append("the source " + " or ".join(f"`{source}`" for source in needs.sources))
+    return "; ".join([*groups, f"a reading every {needs.every_s:g} s"])
 
 
 def _service(name: str) -> str:

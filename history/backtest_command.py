@@ -1,51 +1,82 @@
-"""``tocsin backtest``: what Tocsin would have alerted on in a store, in one report."""
+"""``tocsin backtest``: what Tocsin would have alerted on in a history, in one report."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
 from collector.config.error import ConfigError
+from history.command import bring, find, site_options
 
 if TYPE_CHECKING:
-    from collector.cli.progress import Progress
+    from collector.replaying.rejudge import Rejudged
+    from collector.replaying.stored import Span
+    from history.backtest.judgeable import Judgeable
     from history.backtest.judged import History
-    from history.backtest.known import Known
-    from pipeline.judge import Judge
+    from history.backtest.report import Backtest
     from pipeline.judged import JudgedObservation
 
 NAME = "backtest"
-USAGE = "backtest --from DIR [--known FILE] [--since TIME] [--until TIME] [-o FILE] [options]"
-HELP = "Report what would have alerted on a store's history, beside what the site knew."
+USAGE = (
+    "backtest (--from DIR | --prometheus URL [--keep DIR]) [--known FILE] [-o FILE] "
+    "[--write FILE] [options]"
+)
+HELP = "Report what would have alerted on a site's history, beside what the site knew."
 EXAMPLE = """\
 Examples:
-  tocsin import http://prometheus:9090 --since 90d --to history
-  tocsin backtest --from history -o report.html
-  tocsin backtest --from history --known drains.csv -o report.md
+  tocsin backtest --prometheus http://prometheus:9090 --since 90d -o report.html
+  tocsin backtest --from history --known drains.csv --known events.txt -o report.html
+  tocsin backtest --from history --write tocsin.yaml -o report.md
 
-Every detector is judged as if it were allowed to alert; what alerts as installed is counted apart.
---known is a CSV file with the columns node, opened, closed, cause: drains, tickets, repairs. Times
-are ISO 8601 (UTC without a zone) or unix seconds."""
+--known is a CSV file with the columns node, opened, closed, cause (tickets, repairs), or the output
+of: sacctmgr -nP show event Event=Node Start=2026-08-01 Format=NodeName,Start,End,State,Reason,User
+The site's own alerts, drains and node states are taken from its series. CSV times are ISO 8601
+(UTC without a zone) or unix seconds; those of sacctmgr are of --time-zone. --write puts the
+configuration that follows into a file. Every detector that the history can feed is judged as if it
+were allowed
+to alert; what alerts as installed is counted apart."""
+EXIT_CODES = (
+    "Exit codes: 0 success; 1 nothing to judge, or the site or the disk failed; 2 invalid command "
+    "line or file; 130 interrupted by Ctrl-C."
+)
 FORMS = (".html", ".md", ".json")
 
 
 def options(parser: Parser) -> None:
-    """Of which store, beside what, into which file."""
+    """Of which history, beside what, into which file."""
+    parser.add_argument("--from", dest="root", default="", metavar="DIR", help="folder of a store")
     parser.add_argument(
-        "--from", dest="root", required=True, metavar="DIR", help="folder of a store"
+        "--prometheus", default="", metavar="URL", help="base URL of Prometheus, VictoriaMetrics"
     )
     parser.add_argument(
-        "--known", default="", metavar="FILE", help="CSV file of faults that the site knew"
+        "--keep", default="", metavar="DIR", help="keep what is imported from --prometheus there"
     )
     parser.add_argument(
-        "--since", default="", metavar="TIME", help="begin: a time, or a time ago (default: all)"
+        "--known",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="what the site knew: CSV, or sacctmgr's list of events; repeatable",
+    )
+    parser.add_argument(
+        "--time-zone", default="UTC", metavar="NAME", help="of sacctmgr's times (default: UTC)"
+    )
+    parser.add_argument(
+        "--since",
+        default="",
+        metavar="TIME",
+        help="begin: a time, or a time ago (default: all; of --prometheus 90d)",
     )
     parser.add_argument("--until", default="", metavar="TIME", help="end (default: all)")
     parser.add_argument(
@@ -55,71 +86,137 @@ def options(parser: Parser) -> None:
         metavar="FILE",
         help="file ending in .html, .md or .json (default: Markdown to standard output)",
     )
+    parser.add_argument(
+        "--write", default="", metavar="FILE", help="write the configuration that follows"
+    )
+    site_options(parser)
     add_settings(parser, only=("detectors",))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Judge, count, write; 0, or 1 where there is nothing to judge."""
-    from history.backtest import known  # noqa: PLC0415 - heavy imports: not for --help
-
+    """Import where that is asked for, judge, count, write; 0, or 1 where nothing can be judged."""
+    try:
+        from history.site.series import SiteError  # noqa: PLC0415 - heavy imports: not for --help
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"backtest needs {error.name}: pip install 'tocsin[history]'") from None
     output = Path(args.output) if args.output else None
     if output and output.suffix not in FORMS:
         raise ConfigError(f"--output {output}: expected a name that ends in {', '.join(FORMS)}")
-    root = Path(args.root)
-    if not root.is_dir():
-        raise ConfigError(f"--from {root}: no such folder")
-    faults = known.read(Path(args.known)) if args.known else None
-    history = _history(args, root)
-    if not history.nodes:
+    if bool(args.root) == bool(args.prometheus):
+        raise ConfigError("expected --from DIR or --prometheus URL")
+    zone = _zone(args.time_zone)
+    with ExitStack() as stack:
+        try:
+            return _backtest(args, _root(args, stack), output, zone)
+        except (SiteError, OSError) as error:
+            print(f"tocsin: {error}", file=sys.stderr)
+            return 1
+
+
+def _root(args: argparse.Namespace, stack: ExitStack) -> Path:
+    """The store, imported first where it comes from a site."""
+    if args.root:
+        root = Path(args.root)
+        if not root.is_dir():
+            raise ConfigError(f"--from {root}: no such folder")
+        return root
+    from history.command import DEFAULT_SINCE  # noqa: PLC0415
+    from history.importing import is_empty_or_ours  # noqa: PLC0415
+
+    args.since = args.since or DEFAULT_SINCE
+    kept = args.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-backtest-"))
+    root = Path(kept)
+    if not is_empty_or_ours(root):
+        raise ConfigError(f"--keep {root}: not empty, and no import of before")
+    site, found, span = find(args, args.prometheus)
+    bring(args, site, found, root, span)
+    return root
+
+
+def _backtest(args: argparse.Namespace, root: Path, output: Path | None, zone: tzinfo) -> int:
+    made = _made(args, root, zone)
+    if made is None:
         print(f"tocsin: {root}: nothing in this time", file=sys.stderr)
         return 1
-    text = _text(history, faults, root, output.suffix if output else ".md")
-    try:
-        if output:
-            output.write_text(text, encoding="utf-8")
-        else:
-            print(text, end="")
-    except OSError as error:
-        print(f"tocsin: {error}", file=sys.stderr)
-        return 1
+    text = _text(made, root, output.suffix if output else ".md")
+    if output:
+        output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+    if args.write and made.proposal:
+        about = "Written by tocsin backtest; its report has the reasons."
+        Path(args.write).write_text(made.proposal.text(about), encoding="utf-8")
     return 0
 
 
-def _history(args: argparse.Namespace, root: Path) -> History:
-    from collector.agent.judge import judge_of  # noqa: PLC0415
+def _made(args: argparse.Namespace, root: Path, zone: tzinfo) -> Backtest | None:
+    from collector.replaying.stored import Span  # noqa: PLC0415
+    from history.backtest import site, truths  # noqa: PLC0415
+    from history.backtest.configuration import proposal  # noqa: PLC0415
+    from history.backtest.report import Backtest  # noqa: PLC0415
+
+    files = [Path(name) for name in args.known]
+    site.entries(root, files, zone, 0)  # wrong files are refused before an hour's work
+    history = _history(args, root, Span(_moment(args, "since"), _moment(args, "until")))
+    if not history.nodes:
+        return None
+    entries = site.entries(root, files, zone, history.end_ns)
+    known = [*entries, *truths.reboots(history), *truths.labels(history)]
+    faults = truths.faults(known, history) if known else None
+    rules = [one for one in entries if one.source == truths.RULES and one.node in history.nodes]
+    return Backtest(history, faults, rules, proposal(history, faults))
+
+
+def _history(args: argparse.Namespace, root: Path, span: Span) -> History:
+    from collector.agent.judge import node_horizon_of  # noqa: PLC0415
     from collector.cli.progress import Progress  # noqa: PLC0415
     from collector.config.load import load  # noqa: PLC0415
-    from collector.replaying.stored import Span, extent, stored  # noqa: PLC0415
+    from collector.replaying.nodes import rejudge_nodes  # noqa: PLC0415
+    from collector.replaying.stored import extent, stored_hours  # noqa: PLC0415
     from history.backtest.judged import judged  # noqa: PLC0415
     from pipeline.clock import SystemClock  # noqa: PLC0415
     from pipeline.selfmetrics import SelfMetrics  # noqa: PLC0415
 
-    config = load(inputs(args)).config
-    span = Span(_moment(args, "since"), _moment(args, "until"))
-    metrics, clock = SelfMetrics(), SystemClock()
-    judges: dict[str, Judge] = {}
-    bar = Progress(sys.stderr)
-
-    def again() -> Iterator[JudgedObservation]:
-        for seen in _followed(stored(root, span), extent(root, span), bar):
-            host = seen.observation.host
-            if host not in judges:
-                judges[host] = judge_of(config, metrics, clock, shadow=False)
-            yield judges[host].judge(seen.observation)
-
+    config, where = load(inputs(args)).config, extent(root, span)
+    able = _judgeable(root, where)
+    names = [one.name for one in able if one.is_judged]
+    metrics, clock, bar = SelfMetrics(), SystemClock(), Progress(sys.stderr)
+    again = rejudge_nodes(
+        stored_hours(root, span),
+        lambda: node_horizon_of(config, metrics, clock, names, shadow=False),
+    )
     try:
-        return judged(again())
+        history = judged(_followed(again, where, bar))
     finally:
         bar.close()
+    history.judgeable = able
+    return history
+
+
+def _judgeable(root: Path, extent_us: tuple[int, int]) -> list[Judgeable]:
+    from history.backtest.judgeable import judgeable  # noqa: PLC0415
+    from pipeline.store.query.coverage import coverage  # noqa: PLC0415
+    from pipeline.store.query.store import Store  # noqa: PLC0415
+
+    begin, end = (datetime.fromtimestamp(us / 1e6, UTC) for us in extent_us)
+    return judgeable(coverage(Store(root), begin, end))
 
 
 def _followed(
-    observations: Iterator[JudgedObservation], extent_us: tuple[int, int], bar: Progress
+    every: Iterable[Rejudged], extent_us: tuple[int, int], bar: object
 ) -> Iterator[JudgedObservation]:
     begin, end = extent_us
-    for one in observations:
-        bar((one.observation.time_ns // 1000 - begin) / max(end - begin, 1))
-        yield one
+    for again in every:
+        share = (again.now.observation.time_ns // 1000 - begin) / max(end - begin, 1)
+        bar(share)  # type: ignore[operator]
+        yield again.now
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ConfigError(f"--time-zone {name}: no such time zone") from None
 
 
 def _moment(args: argparse.Namespace, option: str) -> int | None:
@@ -132,14 +229,14 @@ def _moment(args: argparse.Namespace, option: str) -> int | None:
         raise ConfigError(f"--{option}: {error}") from None
 
 
-def _text(history: History, faults: list[Known] | None, root: Path, form: str) -> str:
+def _text(made: Backtest, root: Path, form: str) -> str:
     from history.backtest import forms  # noqa: PLC0415
     from history.backtest.pictures import pictures  # noqa: PLC0415
     from history.backtest.report import sections  # noqa: PLC0415
 
-    parts = sections(history, faults)
+    parts = sections(made)
     if form == ".json":
-        return json.dumps(forms.document(history, parts), indent=1) + "\n"
+        return json.dumps(forms.document(made, parts), indent=1) + "\n"
     if form == ".md":
         return forms.markdown(parts)
-    return forms.html(parts, pictures(root, history.alerts))
+    return forms.html(parts, pictures(root, made.history.alerts))

@@ -15,6 +15,7 @@ from collector.config.error import ConfigError
 
 if TYPE_CHECKING:
     from history.importing import Found, Progress
+    from history.site.series import Site
 
 NAME = "import"
 USAGE = "import URL --to DIR [--since TIME] [--until TIME] [--mapping FILE] [options]"
@@ -51,13 +52,18 @@ def options(parser: Parser) -> None:
     )
     parser.add_argument("--until", default="", metavar="TIME", help="end (default: now)")
     parser.add_argument(
+        "--print-mapping", action="store_true", help="print the proposed mapping, import nothing"
+    )
+    site_options(parser)
+
+
+def site_options(parser: Parser) -> None:
+    """How a site is asked, and what its labels mean."""
+    parser.add_argument(
         "--mapping",
         default="",
         metavar="FILE",
         help="which labels name node, GPU and job (default: proposed from what is found)",
-    )
-    parser.add_argument(
-        "--print-mapping", action="store_true", help="print the proposed mapping, import nothing"
     )
     parser.add_argument("--cluster", default="", metavar="NAME", help="name of the cluster")
     parser.add_argument(
@@ -93,7 +99,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace, root: Path) -> int:
-    from collector.cli.progress import Progress as Bar  # noqa: PLC0415
+    from history.meaning import labels  # noqa: PLC0415
+
+    site, found, span = find(args, args.url)
+    if args.print_mapping:
+        print(labels.text(found.labels), end="")
+        return 0
+    done = bring(args, site, found, root, span)
+    for line in report(found, done):
+        print(line)
+    return 0
+
+
+def find(args: argparse.Namespace, url: str) -> tuple[Site, Found, tuple[int, int]]:
+    """The site at a URL, what it has, and the span that is asked for, unix ms. SiteError,
+    ConfigError.
+    """
     from history import importing  # noqa: PLC0415
     from history.meaning import labels  # noqa: PLC0415
     from history.site.http import Http  # noqa: PLC0415
@@ -103,27 +124,27 @@ def _import(args: argparse.Namespace, root: Path) -> int:
     span = _moment(args, "since", now_ms), _moment(args, "until", now_ms)
     if span[0] >= span[1]:
         raise ConfigError(f"--since {args.since}: not before --until")
-    http = Http(
-        args.url,
-        client.access(args),
-        token_file=args.token_file,
-        headers=dict(map(_header, args.header)),
-    )
+    headers = dict(map(_header, args.header))
+    http = Http(url, client.access(args), token_file=args.token_file, headers=headers)
     site = site_of(http, now_ms)
     mapping = labels.read(Path(args.mapping)) if args.mapping else None
     found = importing.find(site, *span, mapping)
-    if args.print_mapping:
-        print(labels.text(found.labels), end="")
-        return 0
     print(f"{site.about}: {len(found.metrics)} metrics are understood", file=sys.stderr)
+    return site, found, span
+
+
+def bring(
+    args: argparse.Namespace, site: Site, found: Found, root: Path, span: tuple[int, int]
+) -> Progress:
+    """Import it below a folder, with a bar. SiteError, OSError: what is done is kept."""
+    from collector.cli.progress import Progress as Bar  # noqa: PLC0415
+    from history import importing  # noqa: PLC0415
+
     bar = Bar(sys.stderr)
     try:
-        done = importing.bring(site, found, root, span, cluster=args.cluster, advance=bar)
+        return importing.bring(site, found, root, span, cluster=args.cluster, advance=bar)
     finally:
         bar.close()
-    for line in report(found, done):
-        print(line)
-    return 0
 
 
 def _moment(args: argparse.Namespace, option: str, now_ms: int) -> int:

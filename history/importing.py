@@ -14,8 +14,10 @@ import orjson
 from history.gather import Account, Hour, columns
 from history.meaning import dcgm_exporter, node_exporter
 from history.meaning.labels import LabelMap, proposed
+from history.meaning.site_facts import FACTS
 from history.remembered import HOUR_MS, Host
 from history.site.series import Series, Site, SiteError
+from history.site_log import SiteLog
 from pipeline.store.files.layout import make_folder, write_whole
 from pipeline.store.files.scraped import write_hour
 
@@ -33,17 +35,19 @@ class Progress:
     next_ms: int
     hosts: dict[str, Host] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
+    log: SiteLog = field(default_factory=SiteLog)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a site has: metrics that are understood, those of dcgm-exporter that are not, and the
-    labels as they are taken.
+    """What a site has: metrics that are understood, those of dcgm-exporter that are not, those that
+    say what the site knew of its nodes, and the labels as they are taken.
     """
 
     metrics: tuple[str, ...]
     strange: tuple[str, ...]
     labels: LabelMap
+    facts: tuple[str, ...] = ()
 
 
 def find(site: Site, begin_ms: int, end_ms: int, labels: LabelMap | None) -> Found:
@@ -60,7 +64,9 @@ def find(site: Site, begin_ms: int, end_ms: int, labels: LabelMap | None) -> Fou
             f"{site.about}: no series of dcgm-exporter or of InfiniBand ports among "
             f"{len(names)} metrics"
         )
-    return Found(metrics, strange, labels or _proposed(site, metrics, names, begin_ms, end_ms))
+    facts = tuple(name for name in names if name in FACTS)
+    labels = labels or _proposed(site, metrics, names, begin_ms, end_ms)
+    return Found(metrics, strange, labels, facts)
 
 
 def _proposed(
@@ -109,6 +115,9 @@ def bring(
         for name in found.metrics:
             for series in site.read(name, begin, end):
                 hour.take(series)
+        for name in found.facts:
+            for series in site.read(name, begin, end):
+                progress.log.take(series, found.labels)
         for host, scrapes in hour.hosts():
             write_hour(root, cluster, host, scrapes)
         progress.next_ms = end
@@ -133,7 +142,8 @@ def _resumed(root: Path, site: str) -> Progress | None:
         account = Account(document["samples"], conflicts=document["conflicts"])
         account.columns.update(_pairs(document["columns"]))
         account.skipped.update(_pairs(document["skipped"]))
-        return Progress(document["begin_ms"], document["next_ms"], hosts, account)
+        log = SiteLog.of(document["log"]) if "log" in document else SiteLog()
+        return Progress(document["begin_ms"], document["next_ms"], hosts, account, log)
     except FileNotFoundError:
         return None
     except SiteError:
@@ -157,11 +167,25 @@ def _save(root: Path, site: str, progress: Progress) -> None:
         "conflicts": account.conflicts,
         "columns": [[*key, count] for key, count in sorted(account.columns.items())],
         "skipped": [[*key, count] for key, count in sorted(account.skipped.items())],
+        "log": progress.log.document(),
         "hosts": {name: one.plain() for name, one in sorted(progress.hosts.items())},
     }
     make_folder((root / STATE).parent)
     text = orjson.dumps(document, option=orjson.OPT_INDENT_2)
     write_whole(root / STATE, lambda path: path.write_bytes(text))
+
+
+def site_log(root: Path) -> SiteLog | None:
+    """What the site of an import knew of its nodes; None for a store that is no import. SiteError
+    where it is damaged.
+    """
+    try:
+        document: Any = orjson.loads((root / STATE).read_bytes())
+        return SiteLog.of(document["log"]) if "log" in document else SiteLog()
+    except FileNotFoundError:
+        return None
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise SiteError(f"{root / STATE}: damaged ({error})") from None
 
 
 def is_empty_or_ours(root: Path) -> bool:

@@ -19,7 +19,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import AGAIN_NS, FindingTracker, Verdict
 from detectors.kit.instants import Times, instant_of
 from detectors.kit.literature import MEMORY, PAGE_1954, XIDS
-from detectors.kit.page import Page, gpu_columns
+from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.resets import ResetTracker
 from detectors.kit.stateful import Component, Stateful
@@ -70,6 +70,17 @@ PAGE = Page(
         "ecc_uncorrected_volatile",
         "row_remap_pending",
         "row_remap_banks_none",
+    ),
+    needs=Needs(
+        60.0,
+        (
+            (
+                "gpu.ecc_uncorrected_aggregate",
+                "gpu.ecc_uncorrected_volatile",
+                "gpu.remapped_rows_uncorrectable",
+                "gpu.row_remap_failed",
+            ),
+        ),
     ),
     next_step=(
         "Pending remap: reset the GPU. Failed remap, or no spare row left: replace the GPU (RMA)."

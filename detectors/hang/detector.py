@@ -25,7 +25,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import RANK, FindingTracker
 from detectors.kit.jobs import in_job
 from detectors.kit.literature import LLAMA
-from detectors.kit.page import Page, Shown
+from detectors.kit.page import Needs, Page, Shown
 from detectors.kit.stateful import Stateful
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding
@@ -59,6 +59,13 @@ PAGE = Page(
         Shown("gpu", "gpu_utilization_percent"),
         Shown("gpu", "power_milliwatts"),
         Shown("ib_port", "transmit_words"),
+    ),
+    needs=Needs(
+        30.0,
+        (
+            ("gpu.gpu_utilization_percent",),
+            ("gpu.tensor_activity_percent", "gpu.sm_activity_percent", "gpu.power_milliwatts"),
+        ),
     ),
     next_step=(
         "Ask the job's ranks (tocsin nccl status) whether one writes a checkpoint; if none does, "

@@ -14,7 +14,7 @@ from detectors.kit.boots import Boots
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import AGAIN_NS, RANK, FindingTracker, Verdict
 from detectors.kit.jobs import JobTracker
-from detectors.kit.page import Default, Page, Shown
+from detectors.kit.page import Default, Needs, Page, Shown
 from detectors.kit.stateful import Stateful
 from pipeline.catalog import EVENTS
 from pipeline.clock import SECOND_NS, Instant
@@ -31,6 +31,7 @@ PAGE = Page(
     formula="events of the kernel log by table: kind, severity, number in a window, no recovery",
     sources=("Linux, the sources named in collector/sources/kmsg/classes",),
     shows=(Shown("node", "memory_available_kibibytes"),),
+    needs=Needs(60.0, sources=("kmsg",)),
     next_step="Read the kernel log around the time of the event: `dmesg -T`.",
     clears=(
         "With the event that reports the recovery, with the next boot of the node, or after the "

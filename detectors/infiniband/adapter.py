@@ -12,7 +12,7 @@ from detectors.infiniband.ports import ACTIVE
 from detectors.kit.boots import Boots
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import AGAIN_NS, FindingTracker, Verdict
-from detectors.kit.page import Default, Page, port_columns
+from detectors.kit.page import Default, Needs, Page, port_columns
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, Stateful, from_text_array, text_array
 from pipeline.clock import Instant
@@ -40,6 +40,7 @@ PAGE = Page(
     formula="reports of the mlx5 driver: health compromised, firmware fatal, port module errors",
     sources=("Linux, drivers/net/ethernet/mellanox/mlx5/core/health.c",),
     shows=port_columns("state", "transmit_words"),
+    needs=Needs(60.0, (("ib_port.state",),), sources=("kmsg",)),
     next_step="Reload the driver or reboot the node; replace an adapter whose fault recurs.",
     clears=(
         "When its node boots, when the driver initialises the adapter again, or after 126 minutes "

@@ -22,7 +22,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.instants import Times
 from detectors.kit.literature import IBTA, PAGE_1954, UFM
-from detectors.kit.page import Page, port_columns
+from detectors.kit.page import Needs, Page, port_columns
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Numbers, Stateful
 from detectors.kit.stats import alpha_of, poisson_cusum, poisson_k
@@ -58,6 +58,17 @@ PAGE = Page(
     ),
     sources=(UFM, f"{IBTA}: SymbolErrorCounter", PAGE_1954),
     shows=port_columns("symbol_errors", "link_downed"),
+    needs=Needs(
+        60.0,
+        (
+            (
+                "ib_port.symbol_errors",
+                "ib_port.symbol_errors_extended",
+                "ib_port.net_receive_crc_errors",
+            ),
+            ("ib_port.rate_bits_per_second",),
+        ),
+    ),
     next_step=(
         "Clean and reseat the connectors at both ends, then replace the cable or transceiver."
     ),

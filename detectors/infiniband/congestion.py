@@ -16,7 +16,7 @@ from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups, host_of, share_by_group
 from detectors.kit.instants import Times
 from detectors.kit.literature import IBTA
-from detectors.kit.page import Page, port_columns
+from detectors.kit.page import Needs, Page, port_columns
 from detectors.kit.readings import reading
 from detectors.kit.stats import Moments, alpha_of, ew_update, median_of
 from pipeline.finding import Finding
@@ -39,6 +39,13 @@ PAGE = Page(
     ),
     sources=(f"{IBTA}: PortXmitWait",),
     shows=port_columns("transmit_wait_ticks", "transmit_words"),
+    needs=Needs(
+        30.0,
+        (
+            ("ib_port.transmit_wait_ticks", "ib_port.transmit_wait_ticks_extended"),
+            ("ib_port.rate_bits_per_second",),
+        ),
+    ),
     next_step="Nothing is broken: check job placement, routing and adaptive routing.",
     clears=(
         "At the end of the first minute in which fewer than three of the ports, or fewer than half "

@@ -14,7 +14,7 @@ from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.instants import Times
 from detectors.kit.literature import IBTA, UFM
-from detectors.kit.page import Default, Page, port_columns
+from detectors.kit.page import Default, Needs, Page, port_columns
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Frame
 
@@ -146,6 +146,17 @@ PAGE = Page(
     formula="errors in five minutes over the counter's own limit, by number or per packet (1e-12)",
     sources=(f"{IBTA}, 16.1.3.5: PortCounters", UFM),
     shows=port_columns("receive_errors", "local_link_integrity_errors", "transmit_discards"),
+    needs=Needs(
+        60.0,
+        (
+            (
+                "ib_port.receive_errors",
+                "ib_port.local_link_integrity_errors",
+                "ib_port.transmit_discards",
+            ),
+            ("ib_port.receive_packets",),
+        ),
+    ),
     next_step=(
         "Read what the counter means in the finding; errors of the link are the cable's, discards "
         "the fabric's or the host's."

@@ -14,7 +14,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.instants import Times, ago, instant_of
 from detectors.kit.maintenance import Maintenance
-from detectors.kit.page import Page, port_columns
+from detectors.kit.page import Needs, Page, port_columns
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, Stateful, from_text_array, text_array
 from pipeline.clock import Instant
@@ -39,6 +39,9 @@ PAGE = Page(
     ),
     sources=("gpud, InfiniBand flap check, github.com/leptonai/gpud",),
     shows=port_columns("link_downed", "state"),
+    needs=Needs(
+        30.0, (("ib_port.link_downed", "ib_port.link_downed_extended"), ("ib_port.state",))
+    ),
     next_step=(
         "Reseat or replace cable and transceiver; drain the node if a job failed because of it."
     ),

@@ -28,7 +28,7 @@ from detectors.kit.instants import Instants, Times, ago, instant_of
 from detectors.kit.jobs import JobTracker, in_job
 from detectors.kit.literature import IBTA
 from detectors.kit.maintenance import Maintenance
-from detectors.kit.page import Page, port_columns
+from detectors.kit.page import Needs, Page, port_columns
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Stateful
 from detectors.kit.stats import grouped_median
@@ -67,6 +67,7 @@ PAGE = Page(
     ),
     sources=(f"{IBTA}: PortInfo", "gpud, InfiniBand check, github.com/leptonai/gpud"),
     shows=port_columns("state", "rate_bits_per_second", "width_lanes"),
+    needs=Needs(30.0, (("ib_port.state",),)),
     next_step="Check the cable at both ends; where a leaf switch is named, the switch.",
     clears=(
         "After a minute at full width and rate, or in which the port is not expected to be up; a "

@@ -17,7 +17,7 @@ from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups
 from detectors.kit.instants import Times, ago
 from detectors.kit.literature import GREYHOUND
-from detectors.kit.page import Page, Shown
+from detectors.kit.page import Needs, Page, Shown
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Numbers
 from detectors.kit.stats import peer_deviation
@@ -38,6 +38,13 @@ PAGE = Page(
     ),
     sources=(GREYHOUND,),
     shows=(Shown("ib_port", "transmit_words"), Shown("ib_port", "receive_words")),
+    needs=Needs(
+        30.0,
+        (
+            ("ib_port.transmit_words", "ib_port.receive_words"),
+            ("ib_port.rate_bits_per_second",),
+        ),
+    ),
     next_step=(
         "Check cable, leaf port and firmware of this rail; compare with the same rail of another "
         "node."

@@ -14,7 +14,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.instants import Times
 from detectors.kit.literature import IBTA
-from detectors.kit.page import Default, Page, port_columns
+from detectors.kit.page import Default, Needs, Page, port_columns
 from detectors.kit.stateful import Stateful
 from pipeline.finding import Finding
 from pipeline.frame import Frame
@@ -41,6 +41,7 @@ PAGE = Page(
     formula="a counter without a 64-bit counterpart is at its maximum",
     sources=(f"{IBTA}, 16.1.3.5: PortCounters stick at their maximum",),
     shows=port_columns("symbol_errors", "link_downed"),
+    needs=Needs(60.0, (("ib_port.symbol_errors",), ("ib_port.link_downed",))),
     next_step="Reset the counters (perfquery -R), or let the agent read the 64-bit ones.",
     clears="At the first reading in which none of these counters is at its maximum.",
     scored_as=("observability",),

@@ -15,7 +15,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker
 from detectors.kit.findings import Verdict as FindingVerdict
 from detectors.kit.jobs import JobTracker, in_job
-from detectors.kit.page import Page, Shown
+from detectors.kit.page import Needs, Page, Shown
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, Stateful, from_text_array, text_array
 from detectors.nccl.case import Case, Ended, GpuFault, PortFault
@@ -137,6 +137,7 @@ PAGE = Page(
         "PyTorch, Flight Recorder (torch.distributed)",
     ),
     shows=(Shown("gpu", "gpu_utilization_percent"), Shown("ib_port", "transmit_words")),
+    needs=Needs(60.0, sources=("nccl",)),
     next_step=(
         "Follow the class: drain the node of a dead rank; a mismatched collective is fixed in the "
         "application."

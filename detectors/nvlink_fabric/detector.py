@@ -16,7 +16,7 @@ from detectors.kit.findings import FindingTracker
 from detectors.kit.groups import Groups, host_of
 from detectors.kit.literature import NVML
 from detectors.kit.maintenance import Maintenance
-from detectors.kit.page import Default, Page, gpu_columns
+from detectors.kit.page import Default, Needs, Page, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.resets import ResetTracker
 from detectors.kit.stateful import Component, Stateful
@@ -47,6 +47,7 @@ PAGE = Page(
     shows=gpu_columns(
         "fabric_state", "fabric_health", "fabric_error_code", "fabric_health_mask", "nvlinks_up"
     ),
+    needs=Needs(60.0, (("gpu.fabric_state",),)),
     next_step=(
         "`systemctl status nvidia-fabricmanager` and its log; `nvidia-smi -q | grep -A8 Fabric`. "
         "Of one GPU: reset it."

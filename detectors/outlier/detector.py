@@ -16,7 +16,7 @@ from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups
 from detectors.kit.instants import Times, ago, instant_of
-from detectors.kit.page import Default, Page, gpu_columns
+from detectors.kit.page import Default, Needs, Page, gpu_columns
 from detectors.kit.peers import ACTIVE_PERCENT, Peers
 from detectors.kit.readings import reading
 from detectors.outlier.classes import Models
@@ -82,6 +82,10 @@ PAGE = Page(
         ),
     ),
     shows=gpu_columns("power_milliwatts", "temperature_celsius", "sm_clock_megahertz"),
+    needs=Needs(
+        30.0,
+        (("gpu.power_milliwatts",), ("gpu.temperature_celsius",), ("gpu.gpu_utilization_percent",)),
+    ),
     next_step="Read which quantities deviate; a hint for other investigations of this GPU.",
     clears="After five judged minutes in a row within the limit.",
     unscored=(

@@ -15,7 +15,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.instants import Times, instant_of, milliseconds
 from detectors.kit.literature import PAGE_1954
-from detectors.kit.page import Page, Shown, gpu_columns
+from detectors.kit.page import Needs, Page, Shown, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.readings import reading
 from detectors.kit.resets import ResetTracker
@@ -54,6 +54,9 @@ PAGE = Page(
     shows=(
         *gpu_columns("pcie_width_current", "pcie_generation_current", "pcie_replays"),
         Shown("ib_port", "pcie_width_current"),
+    ),
+    needs=Needs(
+        60.0, (("gpu.pcie_width_current", "gpu.pcie_replays", "ib_port.pcie_width_current"),)
     ),
     next_step="Drain, reset, and if it comes back reseat the GPU or its riser; then replace it.",
     clears=(

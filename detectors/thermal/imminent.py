@@ -15,7 +15,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.instants import Times
 from detectors.kit.literature import NVML
-from detectors.kit.page import Page, gpu_columns
+from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.readings import reading
 from detectors.kit.stateful import Stateful
 from detectors.thermal.steady import TAU_S
@@ -38,6 +38,13 @@ PAGE = Page(
     formula="Tinf = T + tau dT/dt; t* = tau ln((Tinf - T) / (Tinf - limit)) < 120 s",
     sources=(f"{NVML}: NVML_TEMPERATURE_THRESHOLD_SLOWDOWN", "first-order thermal RC model"),
     shows=gpu_columns("temperature_margin_celsius", "temperature_celsius", "power_milliwatts"),
+    needs=Needs(
+        5.0,
+        (
+            ("gpu.temperature_margin_celsius", "gpu.temperature_slowdown_celsius"),
+            ("gpu.temperature_celsius",),
+        ),
+    ),
     next_step="Reduce the load now, or lower the power limit; then check fans and coolant.",
     clears="After two minutes in which the temperature was not heading for the limit.",
     scored_as=("thermal",),

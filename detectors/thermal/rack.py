@@ -15,7 +15,7 @@ from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups, host_of, rack_of
 from detectors.kit.instants import Times
-from detectors.kit.page import Page, gpu_columns
+from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.stateful import Component
 from detectors.kit.stats import alpha_of, grouped_median, median_of
 from detectors.thermal.steady import KELVIN_PER_WATT, MAX_CHANGE, MINUTE_S, Steady
@@ -56,6 +56,9 @@ PAGE = Page(
         "Vertiv, Liebert iCOM: staging of compressors",
     ),
     shows=gpu_columns("temperature_celsius", "power_milliwatts"),
+    needs=Needs(
+        30.0, (("gpu.temperature_celsius",), ("gpu.power_milliwatts", "gpu.energy_millijoules"))
+    ),
     next_step="Call facilities about air or coolant of this rack before its GPUs throttle.",
     clears=(
         "After ten minutes in a row below half of both limits; after two days at the new level, "

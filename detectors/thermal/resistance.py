@@ -17,7 +17,7 @@ from detectors.kit.columns import Columns, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups, host_of, rack_of
 from detectors.kit.instants import Times, ago
-from detectors.kit.page import Page, gpu_columns
+from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.stateful import Component, Numbers
 from detectors.kit.stats import alpha_of, peer_deviation
 from detectors.thermal.steady import MINUTE_S, Minute, Steady
@@ -46,6 +46,9 @@ PAGE = Page(
     ),
     sources=("JEDEC, JESD51: thermal resistance",),
     shows=gpu_columns("temperature_celsius", "power_milliwatts"),
+    needs=Needs(
+        30.0, (("gpu.temperature_celsius",), ("gpu.power_milliwatts", "gpu.energy_millijoules"))
+    ),
     next_step=(
         "Check fan, cold plate and paste of this GPU at the next service; compare with its "
         "neighbours under load."

@@ -2,112 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import quantiles
 
 from detectors import PAGES
 from detectors.paging import PROVED
 from evaluation.metrics.intervals import poisson_interval, share_interval
+from history.backtest.judgeable import Judgeable
 from history.backtest.judged import Alert, History
-from history.backtest.known import Known, explained
+from history.backtest.truths import Fault, Match, is_explained, matches
 
 BUDGET = 0.0015  # false pages per GPU-month: facts of the false-alarm budget, docs/scoring.md
 
 
-# What these judge is in what an agent reads, in no column: the source that must be there.
-SOURCES = {"nccl": "nccl", "host": "kmsg"}
-
-
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Alerts of some detectors: pages and tickets, pages per GPU-month with its 95 % interval, and
-    of how many the site knew a fault (None: nothing is known of the site), with the interval of
-    that share.
+    """Alerts of some detectors in GPU-months: pages and tickets; ``unknown`` pages are those of
+    which the site knew no fault (all, where nothing is known), with the exact 95 % interval of
+    their rate per GPU-month; ``right`` alerts of which it knew one (None: nothing is known), with
+    the interval of their share.
     """
 
     pages: int
     tickets: int
-    rate: float
+    months: float
+    unknown: int
     rate_interval: tuple[float, float]
-    known: int | None
-    share_interval: tuple[float, float]
+    right: int | None
+    precision_interval: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class OfDetector:
-    """A detector's alerts, whether it alerts as installed, and what it shows of its evidence
-    (columns, or a source) that the history has, and lacks.
-    """
+    """A detector's alerts, whether it alerts as installed, and where it can judge."""
 
-    name: str
+    judgeable: Judgeable
     installed: bool
     figures: Figures
-    has: tuple[str, ...]
-    lacks: tuple[str, ...]
 
     @property
-    def is_judged(self) -> bool:
-        """Whether it alerted, or the history has something that it judges."""
-        alerted = self.figures.pages or self.figures.tickets
-        return bool(alerted or (self.has and SOURCES.get(self.name, "") not in self.lacks))
+    def name(self) -> str:
+        """The detector's."""
+        return self.judgeable.name
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Of the faults that the site knew: how many had an alert, with the exact 95 % interval of the
+    share, and quartiles of the lead in seconds (None below two).
+    """
+
+    found: int
+    faults: int
+    interval: tuple[float, float]
+    leads_s: tuple[float, float, float] | None
 
 
 def figures(
-    alerts: Sequence[Alert], months: float, known: Sequence[Known] | None, end_ns: int
+    alerts: Sequence[Alert], months: float, known: Sequence[Fault] | None, end_ns: int
 ) -> Figures:
     """Figures of some alerts."""
     pages = [alert for alert in alerts if alert.severity == "page"]
-    right = None if known is None else sum(explained(alert, known, end_ns) for alert in alerts)
+    unknown = [alert for alert in pages if not (known and is_explained(alert, known, end_ns))]
+    right = None if known is None else sum(is_explained(one, known, end_ns) for one in alerts)
     return Figures(
         len(pages),
         len(alerts) - len(pages),
-        len(pages) / months if months else 0.0,
-        poisson_interval(len(pages), months),
+        months,
+        len(unknown),
+        poisson_interval(len(unknown), months),
         right,
         (0.0, 1.0) if right is None else share_interval(right, len(alerts)),
     )
 
 
-def by_detector(history: History, known: Sequence[Known] | None) -> list[OfDetector]:
+def by_detector(
+    history: History, known: Sequence[Fault] | None, months: float | None = None
+) -> list[OfDetector]:
     """Every detector, those with alerts first."""
+    months = history.gpu_months if months is None else months
+    where = {one.name: one for one in history.judgeable}
     found = []
-    for name, page in PAGES.items():
+    for name in PAGES:
         own = [alert for alert in history.alerts if name in alert.detectors[:1]]
-        shows = [(shown.kind, shown.column) for shown in page.shows]
+        judgeable = where.get(name, Judgeable(name, 0, 0, ()))
+        share = judgeable.nodes / judgeable.of if judgeable.of else 0.0
         found.append(
             OfDetector(
-                name,
-                name in PROVED,
-                figures(own, history.gpu_months, known, history.end_ns),
-                _names(one for one in shows if one in history.columns),
-                (
-                    *_names(one for one in shows if one not in history.columns),
-                    *({SOURCES[name]} - history.sources if name in SOURCES else ()),
-                ),
+                judgeable, name in PROVED, figures(own, months * share, known, history.end_ns)
             )
         )
     return sorted(found, key=lambda one: (-one.figures.pages, -one.figures.tickets, one.name))
 
 
-def _names(columns: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    return tuple(f"{kind}.{column}" for kind, column in columns)
+def recall(found: Sequence[Match]) -> Recall:
+    """Of matched faults."""
+    leads = [one.lead_s for one in found if one.lead_s is not None]
+    quartiles = quantiles(leads, n=4, method="inclusive") if len(leads) > 1 else None
+    return Recall(
+        len(leads),
+        len(found),
+        share_interval(len(leads), len(found)),
+        None if quartiles is None else (quartiles[0], quartiles[1], quartiles[2]),
+    )
+
+
+def unplanned(known: Sequence[Fault], alerts: Sequence[Alert], end_ns: int) -> list[Match]:
+    """Faults that no operator had planned, each with its first alert."""
+    return matches([one for one in known if not one.is_planned], alerts, end_ns)
 
 
 def proves(months: float) -> float:
-    """Pages per GPU-month that a history without any would rule out at 95 % on both sides.
+    """False pages per GPU-month that a history without any rules out at 95 %: one-sided, Garwood.
 
-    >>> round(proves(1536), 4)
-    0.0024
+    >>> round(proves(1536), 5)
+    0.00195
     """
-    return poisson_interval(0, months)[1]
-
-
-def candidates(found: Collection[OfDetector]) -> list[str]:
-    """Detectors in shadow mode whose pages the history shows to be within the budget: the upper
-    bound of all of them, whether they were right or not.
-    """
-    return sorted(
-        one.name
-        for one in found
-        if not one.installed and one.is_judged and one.figures.rate_interval[1] <= BUDGET
-    )
+    return poisson_interval(0, months, 0.9)[1]

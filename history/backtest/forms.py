@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from history.backtest.judged import Alert, History
-from history.backtest.report import Section
+from history.backtest.judged import Alert
+from history.backtest.report import Backtest, Section
 from pipeline.documents import incident_document
 
 TITLE = "Tocsin on your own history"
@@ -18,10 +18,15 @@ h1{font-size:1.7rem}h2{font-size:1.2rem;margin-top:2.2rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.87rem;margin:.8rem 0}
 th,td{border-bottom:1px solid #d8dee4;padding:.3rem .7rem .3rem 0}
 th,td{text-align:left;vertical-align:top}
-th{white-space:nowrap}figure{margin:1.2rem 0}figcaption{font-weight:600}
+.tiles{display:flex;flex-wrap:wrap;gap:.8rem;margin:.8rem 0}
+.tiles div{border:1px solid #d8dee4;border-radius:.5rem;padding:.6rem .9rem;max-width:13rem}
+.tiles b{display:block;font-size:1.6rem;line-height:1.2}
+pre{border:1px solid #d8dee4;border-radius:.5rem;padding:.6rem .9rem;overflow-x:auto}
+th,td:first-child{white-space:nowrap}
+figure{margin:1.2rem 0}figcaption{font-weight:600}
 svg{max-width:100%;height:auto}
 @media (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}
-th,td{border-color:#30363d}svg{background:#fff}}
+th,td,.tiles div,pre{border-color:#30363d}svg{background:#fff}}
 """
 _CELL = str.maketrans({"|": "\\|", "\n": " ", "<": "&lt;", "[": "\\["})  # no markup of a label's
 
@@ -31,6 +36,9 @@ def markdown(parts: Sequence[Section]) -> str:
     lines = [f"# {TITLE}", ""]
     for part in parts:
         lines += [f"## {part.title}", ""]
+        if part.tiles:
+            lines += [f"**{value.translate(_CELL)}** {words}  " for value, words in part.tiles]
+            lines.append("")
         lines += [f"- {sentence.translate(_CELL)}" for sentence in part.sentences] + [""]
         if part.table and part.table.rows:
             lines.append(f"| {' | '.join(part.table.heads)} |")
@@ -40,6 +48,8 @@ def markdown(parts: Sequence[Section]) -> str:
                 for row in part.table.rows
             ]
             lines.append("")
+        if part.code:
+            lines += ["```yaml", part.code.rstrip(), "```", ""]
     return "\n".join(lines)
 
 
@@ -58,7 +68,14 @@ def html(parts: Sequence[Section], pictures: Mapping[str, str]) -> str:
 
 def _section(part: Section, pictures: Mapping[str, str]) -> Iterator[str]:
     yield f"<h2>{escape(part.title)}</h2>"
+    if part.tiles:
+        tiles = "".join(
+            f"<div><b>{escape(value)}</b>{escape(words)}</div>" for value, words in part.tiles
+        )
+        yield f'<div class="tiles">{tiles}</div>'
     yield from (f"<p>{escape(sentence)}</p>" for sentence in part.sentences)
+    if part.code:
+        yield f"<pre>{escape(part.code)}</pre>"
     table = part.table
     if table is None or not table.rows:
         return
@@ -76,8 +93,9 @@ def _section(part: Section, pictures: Mapping[str, str]) -> Iterator[str]:
             yield f"<figure><figcaption>{words}</figcaption>{pictures[alert.incident.id]}</figure>"
 
 
-def document(history: History, parts: Sequence[Section]) -> dict[str, Any]:
-    """The report for programs: every alert, and the tables."""
+def document(made: Backtest, parts: Sequence[Section]) -> dict[str, Any]:
+    """The report for programs: every alert and fault, and the tables."""
+    history = made.history
     return {
         "begin": history.begin_ns / 1e9,
         "end": history.end_ns / 1e9,
@@ -85,6 +103,17 @@ def document(history: History, parts: Sequence[Section]) -> dict[str, Any]:
         "gpus": len(history.gpus),
         "gpu_months": history.gpu_months,
         "alerts": [_alert(one) for one in history.alerts],
+        "faults": [
+            {
+                "node": one.node,
+                "opened": one.opened_ns / 1e9,
+                "sources": list(one.sources),
+                "cause": one.cause,
+                "planned": one.is_planned,
+            }
+            for one in made.faults or ()
+        ],
+        "configuration": made.proposal.document() if made.proposal else {},
         "sections": [
             {
                 "title": part.title,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from collector.config.error import ConfigError
-from history.backtest.judged import Alert
 from pipeline.clock import SECOND_NS
 
 COLUMNS = ("node", "opened", "closed", "cause")
@@ -20,12 +19,15 @@ MAX_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A fault that the site knew: times are unix ns, ``closed_ns`` 0 while it is open."""
+    """A fault that the site knew: times are unix ns, ``closed_ns`` 0 while it is open; ``source``
+    is who said so: ticket, slurm, kubernetes, reboot, label, or alert (a rule of the site's own).
+    """
 
     node: str
     opened_ns: int
     closed_ns: int
     cause: str
+    source: str = "ticket"
 
 
 def read(path: Path) -> list[Known]:
@@ -40,12 +42,7 @@ def read_rows(
     """Rows of a CSV file with the columns that are ``needed``, none of them cut short, and where
     each is. ConfigError.
     """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+    text = text_of(path)
     rows = csv.DictReader(text.splitlines())
     missing = [name for name in needed if name not in (rows.fieldnames or ())]
     if missing:
@@ -56,6 +53,16 @@ def read_rows(
             yield f"{path}, line {rows.line_num}", {k: v or "" for k, v in row.items() if k}
     except csv.Error as error:
         raise ConfigError(f"{path}, line {rows.line_num}: {error}") from None
+
+
+def text_of(path: Path) -> str:
+    """The text of a file that is not too large. ConfigError."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ConfigError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def row_of(row: Mapping[str, str], where: str) -> Known:
@@ -78,37 +85,3 @@ def _time(text: str, where: str) -> int:
         return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * SECOND_NS)
     except (ValueError, OverflowError):
         raise ConfigError(f"{where}: {text!r} is neither a time nor unix seconds") from None
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A fault that was known, with the first alert about its node, None where there was none."""
-
-    known: Known
-    alert: Alert | None
-
-    @property
-    def lead_s(self) -> float | None:
-        """How long before the site's own entry the alert was there; negative is after it."""
-        if self.alert is None:
-            return None
-        return (self.known.opened_ns - self.alert.incident.opened_ns) / SECOND_NS
-
-
-def matches(known: Iterable[Known], alerts: Sequence[Alert], end_ns: int) -> list[Match]:
-    """Each known fault with its first alert."""
-    return [
-        Match(one, next((alert for alert in alerts if _about(alert, one, end_ns)), None))
-        for one in known
-    ]
-
-
-def explained(alert: Alert, known: Iterable[Known], end_ns: int) -> bool:
-    """Whether the site knew a fault that the alert may be about."""
-    return any(_about(alert, one, end_ns) for one in known)
-
-
-def _about(alert: Alert, known: Known, end_ns: int) -> bool:
-    until = known.closed_ns or end_ns
-    opened = alert.incident.opened_ns
-    return alert.incident.root.host == known.node and known.opened_ns - EARLY_NS <= opened <= until

@@ -4,25 +4,46 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 
-from history.backtest.figures import BUDGET, OfDetector, by_detector, candidates, figures, proves
+from history.backtest.configuration import Proposal
+from history.backtest.figures import (
+    BUDGET,
+    Figures,
+    OfDetector,
+    by_detector,
+    figures,
+    proves,
+    recall,
+    unplanned,
+)
 from history.backtest.judged import Alert, History
-from history.backtest.known import Known, explained, matches
-from pipeline.clock import SECOND_NS
+from history.backtest.known import EARLY_NS, Known
+from history.backtest.truths import Fault, is_explained
+from history.backtest.words import count, day, duration, interval, lead, moment
+from history.backtest.words import time_of as at
 from pipeline.documents import printable
 
 COUNTED = (
-    "Counted is the detector with the first evidence of an alert. The interval is of pages per "
-    "GPU-month, 95 %, whether they were right or not."
+    "An alert counts for the detector with the first evidence. Shadow: recorded, not sent, as "
+    "installed. Unknown pages are those of which the site knew no fault; their rate per GPU-month "
+    "and all shares have exact 95 % intervals."
 )
-LACKING = (
-    "Columns and sources of detectors that the history does not have: those find less, or nothing. "
-    "Logs, processes and NCCL's state are in no exporter's history, and states shorter than a "
-    "scrape's interval are not seen."
+NOT_JUDGED = (
+    "These detectors need readings that the history does not have, at least on some nodes. They "
+    "found nothing because they were not asked. Logs, NCCL and processes are in no exporter's "
+    "series, and what is shorter than the time between two scrapes is not seen."
 )
-MAX_ALERTS = 500  # shown; all of them are in the JSON form
+MATCHED = (
+    "An alert belongs to a fault of its node from a day before the site's first entry to its end. "
+    "Entries of a node within a day are one fault. Lead: from the alert to the site's first entry; "
+    "entries are made late and name a first guess."
+)
+RULES = (
+    "What the site's own rules alerted on, beside what the site then did. A rule is no truth: a "
+    "drain that follows it is."
+)
+MAX_ROWS = 500  # shown; all alerts are in the JSON form
 Cells = tuple[str, ...]
 
 
@@ -39,164 +60,260 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report: its title, sentences, and a table."""
+    """A part of a report: its title, sentences, and a table; ``tiles`` are figures to be seen
+    first, each with its words; ``code`` is a file's text.
+    """
 
     title: str
     sentences: tuple[str, ...]
     table: Table | None = None
+    tiles: tuple[tuple[str, str], ...] = ()
+    code: str = ""
 
 
-def sections(history: History, known: Sequence[Known] | None) -> list[Section]:
-    """The report of a history; ``known`` is None where nothing is known of the site."""
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """A judged history, what the site knew of it (None: nothing was given), what its own rules
+    alerted on, and the configuration that follows.
+    """
+
+    history: History
+    faults: list[Fault] | None
+    rules: list[Known] = field(default_factory=list)
+    proposal: Proposal | None = None
+
+
+def sections(made: Backtest) -> list[Section]:
+    """The report of a history."""
+    history, known = made.history, made.faults
     found = by_detector(history, known)
-    parts = [
-        Section("What would have alerted", tuple(_summary(history, known))),
-        Section(
-            "By detector",
-            (COUNTED,),
-            _detectors(found, known is not None),
-        ),
-    ]
+    parts = [_summary(made), Section("By detector", (COUNTED,), _detectors(found, known))]
     if known is not None:
         parts.append(_known(history, known))
-    parts.append(_alerts(history, known))
-    parts.append(_not_judged(found))
-    parts.append(Section("Configuration", tuple(_configuration(history, found))))
+    if made.rules:
+        parts.append(_rules(made))
+    parts += [_alerts(history, known), _not_judged(found)]
+    if made.proposal:
+        parts.append(_configuration(made, made.proposal))
     return parts
 
 
-def _summary(history: History, known: Sequence[Known] | None) -> Iterator[str]:
-    yield (
-        f"{len(history.nodes)} nodes and {len(history.gpus)} GPUs, from {_time(history.begin_ns)} "
-        f"to {_time(history.end_ns)}: {history.gpu_months:.2f} GPU-months watched."
+def _summary(made: Backtest) -> Section:
+    history, known = made.history, made.faults
+    installed = [alert for alert in history.alerts if alert.installed]
+    shipped = figures(installed, history.gpu_months, known, history.end_ns)
+    every = figures(history.alerts, history.gpu_months, known, history.end_ns)
+    tiles = [
+        (f"{shipped.pages}", f"pages in {day(history.days)} as installed"),
+        (f"{shipped.unknown}", "of them without a fault that the site knew"),
+    ]
+    watched = (
+        f"{len(history.nodes)} nodes with {len(history.gpus)} GPUs, {at(history.begin_ns)} to "
+        f"{at(history.end_ns)} UTC: {history.gpu_months:.1f} GPU-months."
     )
-    for words, alerts in (
-        ("As installed", [alert for alert in history.alerts if alert.installed]),
-        ("With every detector allowed to alert", history.alerts),
-    ):
-        all_of_it = figures(alerts, history.gpu_months, known, history.end_ns)
-        line = f"{words}: {_count(all_of_it.pages, 'page')}, {_count(all_of_it.tickets, 'ticket')}"
-        if all_of_it.known is not None and alerts:
-            low, high = all_of_it.share_interval
-            line += (
-                f"; the site knew a fault of the node for {all_of_it.known} of {len(alerts)} "
-                f"({low:.0%} to {high:.0%})"
-            )
-        yield line + "."
-    yield (
-        f"So much history without a page would rule out more than {proves(history.gpu_months):.4f} "
-        f"pages per GPU-month; the budget of false pages is {BUDGET}."
-    )
+    sentences = [
+        watched,
+        f"As installed Tocsin would have sent {_sent(shipped)}.",
+        f"With every detector allowed to alert: {_sent(every)}.",
+    ]
+    if known is not None:
+        found = unplanned(known, history.alerts, history.end_ns)
+        of_faults = recall(found)
+        tiles.insert(0, (f"{of_faults.found} of {of_faults.faults}", "faults had an alert"))
+        if of_faults.leads_s:
+            tiles.insert(1, (duration(of_faults.leads_s[1]), _before(of_faults.leads_s[1])))
+        sentences += _beside(history, known, every)
+    sentences += _proof(history, shipped, known is not None)
+    return Section("Summary", tuple(sentences), tiles=tuple(tiles))
 
 
-def _detectors(found: Sequence[OfDetector], is_known: bool) -> Table:
-    heads = ("detector", "as installed", "pages", "tickets", "pages per GPU-month, 95 %")
+def _sent(one: Figures) -> str:
+    return f"{count(one.pages, 'page')} and {count(one.tickets, 'ticket')}"
+
+
+def _before(seconds: float) -> str:
+    return f"median lead {'before' if seconds >= 0 else 'behind'} the site's own entry"
+
+
+def _beside(history: History, known: Sequence[Fault], every: Figures) -> Iterator[str]:
+    of_faults = recall(unplanned(known, history.alerts, history.end_ns))
+    planned = len(known) - of_faults.faults
+    yield (
+        f"The site knew {count(of_faults.faults, 'fault')} ({planned} more were planned work and "
+        f"are left out): {of_faults.found} had an alert, a share of "
+        f"{interval(of_faults.interval)} (recall)."
+    )
+    if every.right is not None and history.alerts:
+        yield (
+            f"Of {count(len(history.alerts), 'alert')}, {every.right} are about a fault that the "
+            f"site knew: {interval(every.precision_interval)} (precision, if it knew them all)."
+        )
+
+
+def _proof(history: History, shipped: Figures, is_known: bool) -> Iterator[str]:
+    low, high = shipped.rate_interval
+    which = "Pages of which the site knew no fault" if is_known else "Pages"
+    yield (
+        f"{which}: {shipped.unknown}, which is {low:.4f} to {high:.4f} per GPU-month. The budget "
+        f"of false pages is {BUDGET} for all detectors together."
+    )
+    least = proves(history.gpu_months)
+    wanted = proves(1.0) / BUDGET
+    if least > BUDGET:
+        yield (
+            f"This history cannot prove that budget: without a single false page it would show at "
+            f"most {least:.4f} per GPU-month. It takes {wanted:.0f} GPU-months without one, "
+            f"{wanted / max(len(history.gpus), 1):.1f} months of these GPUs."
+        )
+    else:
+        yield (
+            f"This history is long enough to prove that budget: without a false page it shows at "
+            f"most {least:.4f} per GPU-month."
+        )
+
+
+def _detectors(found: Sequence[OfDetector], known: Sequence[Fault] | None) -> Table:
+    heads: Cells = ("detector", "mode", "pages", "tickets", "unknown pages", "per GPU-month")
     rows = []
     for one in found:
-        if not one.is_judged:
+        if not one.judgeable.is_judged and not (one.figures.pages or one.figures.tickets):
             continue
         low, high = one.figures.rate_interval
-        cells = (
+        alerts = one.figures.pages + one.figures.tickets
+        cells: Cells = (
             one.name,
             "alerts" if one.installed else "shadow",
             str(one.figures.pages),
             str(one.figures.tickets),
+            str(one.figures.unknown),
             f"{low:.4f} to {high:.4f}",
         )
-        rows.append((*cells, str(one.figures.known)) if is_known else cells)
-    return Table((*heads, "known to the site") if is_known else heads, tuple(rows))
+        if known is not None:
+            share = interval(one.figures.precision_interval) if alerts else "no data"
+            cells += (f"{one.figures.right} of {alerts}", share)
+        rows.append(cells)
+    heads += ("known to the site", "precision") if known is not None else ()
+    return Table(heads, tuple(rows))
 
 
-def _known(history: History, known: Sequence[Known]) -> Section:
-    within = [
-        one
-        for one in known
-        if history.begin_ns <= one.opened_ns <= history.end_ns and one.node in history.nodes
-    ]
-    found = matches(within, history.alerts, history.end_ns)
-    first = [one for one in found if one.alert is not None]
-    sentence = (
-        f"An alert is there for {len(first)} of {len(found)} faults that the site knew on these "
-        f"nodes in this time; {len(known) - len(within)} others lie outside."
-    )
+def _known(history: History, known: Sequence[Fault]) -> Section:
+    found = unplanned(known, history.alerts, history.end_ns)
+    of_faults = recall(found)
+    sentences = [MATCHED]
+    if of_faults.leads_s:
+        low, middle, high = of_faults.leads_s
+        sentences.append(
+            f"Lead: half of the alerts came {lead(middle)} or earlier; a quarter {lead(high)} or "
+            f"earlier, a quarter {lead(low)} or later."
+        )
     rows = tuple(
         (
-            _time(one.known.opened_ns),
-            printable(one.known.node),
-            printable(one.known.cause),
-            printable(one.alert.incident.fault) if one.alert else "none",
-            "" if one.lead_s is None else _lead(one.lead_s),
+            at(one.fault.opened_ns),
+            printable(one.fault.node),
+            ", ".join(one.fault.sources),
+            printable(one.fault.cause),
+            printable(one.alert.incident.fault) if one.alert else "no alert",
+            "" if one.lead_s is None else lead(one.lead_s),
         )
-        for one in found
+        for one in found[:MAX_ROWS]
     )
-    heads = ("opened by the site", "node", "cause", "alert", "lead")
-    return Section("Faults that the site knew", (sentence,), Table(heads, rows))
+    heads = ("known since", "node", "from", "cause", "alert", "lead")
+    return Section("Faults that the site knew", tuple(sentences), Table(heads, rows))
 
 
-def _alerts(history: History, known: Sequence[Known] | None) -> Section:
+def _rules(made: Backtest) -> Section:
+    history, known = made.history, made.faults or []
+    by_name: dict[str, list[Known]] = {}
+    for one in made.rules:
+        by_name.setdefault(one.cause, []).append(one)
+    rows = []
+    for name, fired in sorted(by_name.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+        right = sum(_near(one, known, history) for one in fired)
+        ours = sum(_had_ours(one, history) for one in fired)
+        nodes = len({one.node for one in fired})
+        rows.append((printable(name), *map(str, (len(fired), nodes, right, ours))))
+    heads = ("rule", "fired", "nodes", "beside a fault that the site knew", "beside an alert here")
+    return Section("The site's own rules", (RULES,), Table(heads, tuple(rows)))
+
+
+def _near(one: Known, known: Sequence[Fault], history: History) -> bool:
+    return any(
+        fault.node == one.node
+        and fault.opened_ns - EARLY_NS
+        <= one.opened_ns
+        <= max(entry.closed_ns or history.end_ns for entry in fault.entries)
+        for fault in known
+    )
+
+
+def _had_ours(one: Known, history: History) -> bool:
+    until = one.closed_ns or history.end_ns
+    return any(
+        alert.incident.root.host == one.node
+        and one.opened_ns - EARLY_NS <= alert.incident.opened_ns <= until
+        for alert in history.alerts
+    )
+
+
+def _alerts(history: History, known: Sequence[Fault] | None) -> Section:
     order = {"page": 0, "ticket": 1}
     alerts = sorted(history.alerts, key=lambda one: (order[one.severity], one.incident.opened_ns))
-    shown = tuple(alerts[:MAX_ALERTS])
+    shown = tuple(alerts[:MAX_ROWS])
     classes = Counter(alert.incident.fault for alert in alerts)
-    sentences = [f"{printable(fault)}: {count}" for fault, count in classes.most_common()]
+    named = ", ".join(f"{printable(fault)} {number}" for fault, number in classes.most_common())
+    sentences = [f"By class: {named}."] if named else ["None."]
     if len(alerts) > len(shown):
         sentences.append(f"The first {len(shown)} of {len(alerts)}; all are in the JSON form.")
     rows = tuple(
         (
-            _time(one.incident.opened_ns),
+            at(one.incident.opened_ns),
             f"{one.severity}{'' if one.installed else ' (shadow)'}",
             printable(one.incident.root.host),
-            printable(f"{one.incident.root.kind} {one.incident.root.id}"),
-            printable(one.incident.fault),
-            ", ".join(one.detectors),
             printable(one.incident.summary),
-            *(() if known is None else ("yes" if explained(one, known, history.end_ns) else "no",)),
+            ", ".join(one.detectors),
+            *(
+                ()
+                if known is None
+                else ("yes" if is_explained(one, known, history.end_ns) else "no",)
+            ),
         )
         for one in shown
     )
-    heads: Cells = ("opened", "severity", "node", "device", "class", "detectors", "summary")
+    heads: Cells = ("opened", "severity", "node", "what", "detectors")
     heads += () if known is None else ("known",)
     return Section("Alerts", tuple(sentences), Table(heads, rows, shown))
 
 
 def _not_judged(found: Sequence[OfDetector]) -> Section:
-    rows = tuple(
-        (one.name, "yes" if one.is_judged else "no", ", ".join(one.lacks))
-        for one in found
-        if one.lacks
-    )
-    return Section(
-        "What the history lacks",
-        (LACKING,),
-        Table(("detector", "counted", "lacks"), rows),
-    )
+    rows = tuple((one.name, one.judgeable.words) for one in found if one.judgeable.lacks)
+    return Section("Not judged", (NOT_JUDGED,), Table(("detector", "why"), rows))
 
 
-def _configuration(history: History, found: Sequence[OfDetector]) -> Iterator[str]:
-    names = candidates(found)
-    if names:
-        yield (
-            f"{', '.join(names)}: in shadow mode, and on this history within the budget of pages. "
-            f"To let them alert: detectors.off_trial: [{', '.join(names)}]"
+def _configuration(made: Backtest, proposal: Proposal) -> Section:
+    split = moment(proposal.split_ns)
+    sentences = [f"Chosen on the time up to {split}; what is said of later was not used to choose."]
+    if proposal.enable:
+        sentences.append(
+            f"{_listed(proposal.enable)}: within the budget of {BUDGET} false pages per GPU-month, "
+            f"by the upper 95 % bound; enable them. Since {split} they would have sent "
+            f"{count(proposal.pages, 'page')}, {proposal.unknown} of them without a fault that "
+            "the site knew."
         )
-    elif proves(history.gpu_months) > BUDGET:
-        yield (
-            "This history is too short to show that any detector meets the budget: it takes "
-            f"{proves(1.0) / BUDGET:.0f} GPU-months without a page."
+    elif proves(made.history.gpu_months * 2 / 3) > BUDGET:
+        sentences.append(
+            "No detector can be shown to be within the budget on so short a history: leave those "
+            "in shadow mode there, and label their findings (tocsin label)."
         )
     else:
-        yield "No detector in shadow mode is shown to be within the budget of pages."
+        sentences.append("No detector in shadow mode is shown to be within the budget.")
+    if proposal.disable:
+        sentences.append(
+            f"{_listed(proposal.disable)}: beyond the budget by the lower 95 % bound, as far as "
+            "the site knows; disable paging until the cause is found."
+        )
+    text = proposal.text("From tocsin backtest; see the report for the reasons.")
+    return Section("Configuration", tuple(sentences), code=text)
 
 
-def _time(ns: int) -> str:
-    return datetime.fromtimestamp(ns // SECOND_NS, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _lead(seconds: float) -> str:
-    hours = abs(seconds) / 3600
-    size = f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.0f} min"
-    return f"{size} {'before' if seconds >= 0 else 'after'}"
-
-
-def _count(n: int, word: str) -> str:
-    return f"{n} {word}{'' if n == 1 else 's'}"
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(", ".join(names).rsplit(", ", 1))

@@ -6,24 +6,30 @@ import csv
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
+import yaml
 
 from collector.config.error import ConfigError
 from detectors import PAGES
 from detectors.paging import PROVED
-from evaluation.metrics.intervals import poisson_interval
-from history.backtest import forms, known
-from history.backtest.figures import BUDGET, by_detector, candidates, proves
+from history.backtest import forms, known, sacctmgr, truths
+from history.backtest.configuration import candidates, offenders, proposal
+from history.backtest.figures import BUDGET, by_detector, proves, recall
+from history.backtest.judgeable import Judgeable, judgeable
 from history.backtest.judged import MAX_STEP_NS, MONTH_S, Alert, History, judged
 from history.backtest.known import Known
-from history.backtest.report import sections
+from history.backtest.report import Backtest, sections
+from history.backtest.truths import Fault
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident, Severity
 from pipeline.frame import Device, frame_of
 from pipeline.judged import JudgedObservation
-from pipeline.observation import Observation
+from pipeline.observation import Event, Observation
+from pipeline.store.query.coverage import Coverage
 
 pytestmark = pytest.mark.slow
 
@@ -84,6 +90,18 @@ def test_an_incident_is_one_alert_as_urgent_as_it_ever_was() -> None:
     assert not judged([seen(BEGIN_NS, "record")]).alerts
 
 
+def every(history: History) -> History:
+    """The same, where every detector could judge."""
+    history.judgeable = [Judgeable(name, 1, 1, ()) for name in PAGES]
+    return history
+
+
+def months(history: History, number: float) -> History:
+    """The same, watched for so long."""
+    history.gpu_seconds = number * MONTH_S
+    return history
+
+
 def test_what_alerts_as_installed_is_counted_apart() -> None:
     """A detector in shadow mode would not have alerted."""
     history = judged([seen(BEGIN_NS, "page"), seen(BEGIN_NS, "page", host="n2", detector=SHADOW)])
@@ -91,49 +109,84 @@ def test_what_alerts_as_installed_is_counted_apart() -> None:
         (("xid",), True),
         ((SHADOW,), False),
     ]
-    summary = sections(history, None)[0].sentences
-    assert "As installed: 1 page, 0 tickets." in summary
-    assert "With every detector allowed to alert: 2 pages, 0 tickets." in summary
+    summary = sections(Backtest(history, None))[0].sentences
+    assert "As installed Tocsin would have sent 1 page and 0 tickets." in summary
+    assert "With every detector allowed to alert: 2 pages and 0 tickets." in summary
 
 
 def test_what_so_much_history_can_prove_is_said() -> None:
-    """Nothing found in a GPU-month proves little."""
+    """Nothing found in a GPU-month proves little; 2,000 GPU-months prove the budget."""
     history = judged(reads(range(0, 3601, 15)))
     assert proves(history.gpu_months) > BUDGET
-    text = forms.markdown(sections(history, None))
+    text = forms.markdown(sections(Backtest(history, None)))
+    assert "cannot prove that budget" in text
     assert f"{proves(history.gpu_months):.4f}" in text
-    assert "too short" in text
+    assert "takes 1997 GPU-months" in text
+    enough = forms.markdown(sections(Backtest(months(history, 2000), None)))
+    assert "long enough to prove that budget" in enough
 
 
 def test_a_detector_is_proposed_only_where_its_upper_bound_meets_the_budget() -> None:
-    """Enough GPU-months without a page; with one page it is not, and one that alerts already is
-    none to propose.
+    """Enough GPU-months without a page of which the site knew no fault; with one it is not, and one
+    that alerts already is none to propose. One that cannot judge proves nothing by its silence.
     """
-    history = judged(reads(range(0, 3601, 15)))
-    history.columns |= {(shown.kind, shown.column) for p in PAGES.values() for shown in p.shows}
-    assert candidates(by_detector(history, None)) == []
-    history.gpu_seconds = 1.01 * poisson_interval(0, 1.0)[1] / BUDGET * MONTH_S
+    history = every(months(judged(reads(range(0, 3601, 15))), 1990))
+    assert candidates(by_detector(history, None)) == ()
+    months(history, 2000)
     proposed = candidates(by_detector(history, None))
     assert SHADOW in proposed
     assert not set(proposed) & PROVED
-    paged = judged([seen(BEGIN_NS, "page", detector=SHADOW)]).alerts
-    history.alerts += paged
+    page = judged([seen(BEGIN_NS, "page", detector=SHADOW)]).alerts
+    history.alerts += page
     assert SHADOW not in candidates(by_detector(history, None))
+    confirmed = [Fault((Known("n1", BEGIN_NS, 0, ""),), False)]
+    assert SHADOW in candidates(by_detector(history, confirmed))
+    history.judgeable = [Judgeable(name, 0, 1, ("x",)) for name in PAGES]
+    assert candidates(by_detector(history, None)) == ()
 
 
-def test_a_detector_without_anything_to_judge_is_not_counted_as_silent() -> None:
-    """Its columns, or its source, are named as lacking."""
+def test_a_detector_whose_pages_break_the_budget_is_named() -> None:
+    """By its lower bound; one page in a few months is no proof."""
+    history = every(months(judged([seen(BEGIN_NS, "page")]), 30))
+    assert offenders(by_detector(history, None)) == ("xid",)
+    assert offenders(by_detector(months(history, 1), None)) == ("xid",)
+    assert offenders(by_detector(months(history, 40), None)) == ()
+
+
+def test_what_is_proposed_is_counted_on_time_that_did_not_choose_it() -> None:
+    """Pages of the last third are said, and do not choose."""
+    far = [seen(BEGIN_NS + i * HOUR_NS, host="n9") for i in range(31)]
+    late = seen(BEGIN_NS + 29 * HOUR_NS, "page", detector=SHADOW)
+    made = proposal(every(months(judged([*far, late]), 3100)), None)
+    assert SHADOW in made.enable
+    assert (made.pages, made.unknown) == (1, 1)
+    early = seen(BEGIN_NS + HOUR_NS, "page", detector=SHADOW)
+    assert SHADOW not in proposal(every(months(judged([*far, early]), 3100)), None).enable
+    document = yaml.safe_load(made.text("why"))
+    assert document["detectors"]["off_trial"] == list(made.enable)
+
+
+def test_a_detector_without_what_it_needs_is_not_judged() -> None:
+    """Its columns, source or cadence are named; it is in no count."""
+    found = Coverage(
+        {"n1": {"gpu.state", "gpu.temperature_celsius"}, "n2": {"gpu.temperature_celsius"}},
+        {"gpu": 60.0},
+        {"n1": {"dcgm-exporter"}},
+    )
+    able = {one.name: one for one in judgeable(found)}
+    assert able["availability"].words.startswith("judged on 1 of 2 nodes; elsewhere needs gpu.st")
+    assert "the source nccl" in able["nccl"].words
+    assert "a reading every 30 s (here 60 s)" in able["thermal_rack"].words
+    assert "gpu.power_milliwatts or gpu.energy" in able["thermal_rack"].words
     history = judged(reads(range(0, 3601, 15)))
-    found = {one.name: one for one in by_detector(history, None)}
-    assert not found["fec_tail"].is_judged
-    assert "nccl" in found["nccl"].lacks
-    assert not found["nccl"].is_judged
-    assert found["power"].is_judged
-    table = next(part.table for part in sections(history, None) if part.title == "By detector")
+    history.judgeable = list(able.values())
+    parts = {part.title: part for part in sections(Backtest(history, None))}
+    table = parts["By detector"].table
     assert table is not None
-    names = {row[0] for row in table.rows}
-    assert "power" in names
-    assert not {"nccl", "fec_tail", "host"} & names
+    assert "availability" in {row[0] for row in table.rows}
+    assert not {"nccl", "fec_tail", "host"} & {row[0] for row in table.rows}
+    assert parts["Not judged"].table is not None
+    assert len(parts["Not judged"].table.rows) > 20
 
 
 def of_alert(opened_s: int, host: str = "n1") -> Alert:
@@ -156,17 +209,88 @@ def test_an_alert_belongs_to_a_fault_of_its_node_near_its_time(
     opened_s: int, host: str, belongs: bool
 ) -> None:
     """From a day before the site's own entry to its end."""
-    fault = Known("n1", BEGIN_NS, BEGIN_NS + HOUR_NS, "GPU")
+    fault = Fault((Known("n1", BEGIN_NS, BEGIN_NS + HOUR_NS, "GPU"),), False)
     alert = of_alert(opened_s, host)
-    assert known.explained(alert, [fault], BEGIN_NS + 2 * HOUR_NS) is belongs
-    (match,) = known.matches([fault], [alert], BEGIN_NS + 2 * HOUR_NS)
-    assert match.lead_s == (-opened_s if belongs else None)
+    assert truths.is_explained(alert, [fault], BEGIN_NS + 2 * HOUR_NS) is belongs
+    found = truths.matches([fault], [alert], BEGIN_NS + 2 * HOUR_NS)
+    assert found[0].lead_s == (-opened_s if belongs else None)
+    assert (recall(found).found, recall(found).faults) == (int(belongs), 1)
 
 
 def test_a_fault_that_is_still_open_lasts_to_the_end() -> None:
     """No time of closing."""
-    fault = Known("n1", BEGIN_NS, 0, "")
-    assert known.explained(of_alert(7_000), [fault], BEGIN_NS + 2 * HOUR_NS)
+    fault = Fault((Known("n1", BEGIN_NS, 0, ""),), False)
+    assert truths.is_explained(of_alert(7_000), [fault], BEGIN_NS + 2 * HOUR_NS)
+
+
+def test_one_fault_counts_once_whoever_knew_it() -> None:
+    """A drain, its ticket and the reboot of one node are one fault; a week later is another."""
+    history = judged([*reads(range(0, 100, 50)), seen(BEGIN_NS + 300 * HOUR_NS)])
+    entries = [
+        Known("n1", BEGIN_NS + 2 * HOUR_NS, BEGIN_NS + 9 * HOUR_NS, "RMA"),
+        Known("n1", BEGIN_NS + HOUR_NS, BEGIN_NS + 5 * HOUR_NS, "Xid", "slurm"),
+        Known("n1", BEGIN_NS + 8 * HOUR_NS, BEGIN_NS + 9 * HOUR_NS, "another boot", "reboot"),
+        Known("n1", BEGIN_NS + HOUR_NS, BEGIN_NS + 5 * HOUR_NS, "GpuHot", "alert"),
+        Known("n1", BEGIN_NS + 200 * HOUR_NS, 0, "", "kubernetes"),
+        Known("n7", BEGIN_NS + 2 * HOUR_NS, 0, "not ours"),
+    ]
+    first, second = truths.faults(entries, history)
+    assert first.sources == ("slurm", "ticket", "reboot")
+    assert first.opened_ns == BEGIN_NS + HOUR_NS
+    assert (second.sources, first.is_planned) == (("kubernetes",), False)
+
+
+def test_planned_work_is_no_fault_to_find() -> None:
+    """By its words, or by the number of nodes within minutes; it explains alerts all the same."""
+    hosts = [f"n{i}" for i in range(6)]
+    history = judged([seen(BEGIN_NS + i * HOUR_NS, host=h) for h in hosts for i in (0, 90)])
+    roll_out = [Known(h, BEGIN_NS + i * SECOND_NS, 0, "cordoned", "k") for i, h in enumerate(hosts)]
+    assert all(one.is_planned for one in truths.faults(roll_out, history))
+    words = truths.faults([Known("n1", BEGIN_NS, 0, "firmware upgrade")], history)
+    assert words[0].is_planned
+    assert truths.is_explained(of_alert(60), words, BEGIN_NS + HOUR_NS)
+    assert not truths.faults(roll_out[:4], history)[0].is_planned
+
+
+def test_reboots_and_labels_of_a_history_are_known_too() -> None:
+    """Another boot of a node; a verdict `real`; not a boot that is not known."""
+    reads_of = [seen(BEGIN_NS + i * HOUR_NS) for i in range(4)]
+    boots = ("boot0", "b1", "b2", "b2")
+    again = [
+        one._replace(observation=replace(one.observation, boot_id=boot))
+        for one, boot in zip(reads_of, boots, strict=True)
+    ]
+    about: dict[str, str | int] = {"incident": "i", "verdict": "real", "opened_ns": BEGIN_NS, "cause": "RMA"}
+    label = Event(BEGIN_NS, 0, Device("n1", "gpu", "g"), "incident_labelled", about)
+    labelled = replace(again[3].observation, events=(label,))
+    history = judged([*again[:3], again[3]._replace(observation=labelled)])
+    assert [one.time_ns for one in history.reboots] == [BEGIN_NS + 2 * HOUR_NS]
+    (known_label,) = truths.labels(history)
+    assert (known_label.node, known_label.opened_ns, known_label.cause) == ("n1", BEGIN_NS, "RMA")
+
+
+SACCTMGR = """NodeName|Start|End|State|Reason|User
+|2026-11-21T13:00:00|2026-11-21T14:00:00||Cluster Registered TRES|root(0)
+gpu-1|2026-11-21T14:00:00|2026-11-21T15:30:00|DOWN*|Not responding|slurm(64030)
+gpu-2|2026-11-21T14:00:00|Unknown|DRAIN|NHC: check_dcgm | pipe|root(0)
+gpu-3|2026-11-21T14:00:00|2026-11-21T15:30:00|IDLE+MAINTENANCE||root(0)
+"""
+
+
+def test_slurms_own_list_of_events_is_read(tmp_path: Path) -> None:
+    """With its head or without; times are local; what takes no node away is left out."""
+    path = tmp_path / "events.txt"
+    for text in (SACCTMGR, SACCTMGR.partition("\n")[2]):
+        path.write_text(text)
+        assert sacctmgr.looks_like(path)
+        down, drain = sacctmgr.read(path, ZoneInfo("Europe/Berlin"))
+        assert (down.node, down.cause, down.source) == ("gpu-1", "Not responding", "slurm")
+        assert down.opened_ns == BEGIN_NS
+        assert down.closed_ns == BEGIN_NS + 5400 * SECOND_NS
+        assert (drain.node, drain.closed_ns) == ("gpu-2", 0)
+    path.write_text("gpu-1|soon|Unknown|DOWN||\n")
+    with pytest.raises(ConfigError, match="line 1: Start: 'soon' is no time"):
+        sacctmgr.read(path)
 
 
 def test_known_faults_are_read_from_a_csv_file(tmp_path: Path) -> None:
@@ -206,16 +330,18 @@ def test_a_wrong_file_of_known_faults_is_refused_with_line_and_column(
     assert "drains.csv" in str(error.value)
 
 
-def full() -> tuple[History, list[Known]]:
+def full() -> Backtest:
     """A history with hostile words everywhere."""
     history = judged([*reads(range(0, 3601, 15)), seen(BEGIN_NS, "page"), seen(BEGIN_NS, "ticket")])
-    return history, [Known("n1", BEGIN_NS + HOUR_NS // 2, 0, HOSTILE)]
+    entries = [Known("n1", BEGIN_NS + HOUR_NS // 2, 0, HOSTILE)]
+    rules = [Known("n1", BEGIN_NS, 0, HOSTILE, "alert")]
+    faults = truths.faults(entries, history)
+    return Backtest(every(history), faults, rules, proposal(history, faults))
 
 
 def test_no_word_of_a_label_is_markup_in_a_report() -> None:
-    """A drain's reason, a summary: in HTML and in Markdown."""
-    history, faults = full()
-    parts = sections(history, faults)
+    """A drain's reason, a rule's name, a summary: in HTML and in Markdown."""
+    parts = sections(full())
     page = forms.html(parts, {})
     assert "<script" not in page
     assert "&lt;script&gt;" in page
@@ -230,20 +356,20 @@ def test_no_word_of_a_label_is_markup_in_a_report() -> None:
 
 def test_a_page_of_a_report_needs_nothing_from_elsewhere() -> None:
     """No script, no address, and a policy that allows none."""
-    history, faults = full()
-    page = forms.html(sections(history, faults), {"i-n1": "<svg></svg>"})
+    page = forms.html(sections(full()), {"i-n1": "<svg></svg>"})
     assert "<svg></svg>" in page
     assert "default-src 'none'" in page
     assert not re.search(r"<script|<link|src=|url\(|https?://", page)
 
 
-def test_the_json_form_has_every_alert_and_every_table() -> None:
+def test_the_json_form_has_every_alert_fault_and_table() -> None:
     """And is JSON."""
-    history, faults = full()
-    document = json.loads(json.dumps(forms.document(history, sections(history, faults))))
+    made = full()
+    document = json.loads(json.dumps(forms.document(made, sections(made))))
     (alert,) = document["alerts"]
     assert alert["incident"] == "i-n1"
     assert alert["detectors"] == ["xid"]
+    assert document["faults"][0]["cause"] == HOSTILE
     titles = [section["title"] for section in document["sections"]]
-    assert "Faults that the site knew" in titles
-    assert document["gpu_months"] == history.gpu_months
+    assert {"Faults that the site knew", "The site's own rules", "Configuration"} < set(titles)
+    assert document["gpu_months"] == made.history.gpu_months

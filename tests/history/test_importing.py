@@ -397,9 +397,17 @@ def test_a_lost_gpu_is_found_in_the_history_of_a_real_prometheus(
         if name == "DCGM_FI_DEV_XID_ERRORS" and labels["gpu"] == "3":
             kept = [(ms, 79.0 if ms >= lost else 0.0) for ms, _ in kept]
         site.add(name, labels, kept)
-    store = str(tmp_path / "store")
+    alert = {"alertname": "GpuLost", "alertstate": "firing", "Hostname": "n2"}
+    site.add("ALERTS", alert, [(ms, 1.0) for ms in times if ms > lost + 600_000])
+    store, report, written = (str(tmp_path / name) for name in ("store", "r.html", "t.yaml"))
+    drains = tmp_path / "drains.csv"
+    drains.write_text(f"node,opened,cause\nn2,{lost // 1000 + 7200 // 2},GPU fell off the bus\n")
     with prometheus(site, tmp_path) as url:
-        command = ["import", url, "--to", store, "--since", _text(TWO[0]), "--until", _text(TWO[1])]
+        span = ["--since", _text(TWO[0]), "--until", _text(TWO[1])]
+        beside = ["--known", str(drains), "-o", report, "--write", written]
+        assert main(["backtest", "--prometheus", url, *span, *beside]) == 0
+        capsys.readouterr()
+        command = ["import", url, "--to", store, *span]
         assert main(command) == 0
         said = capsys.readouterr().out
         assert "2 nodes, 8 GPUs" in said
@@ -410,13 +418,14 @@ def test_a_lost_gpu_is_found_in_the_history_of_a_real_prometheus(
     pages = [one for one in found if one["type"] == "finding" and one["severity"] == "page"]
     assert {(one["host"], one["device"]) for one in pages} == {("n2", "GPU-n2-3")}
     assert {one["detector"] for one in pages} == {"xid", "availability"}
-    drains, report = tmp_path / "drains.csv", tmp_path / "report.html"
-    drains.write_text(f"node,opened,cause\nn2,{lost // 1000 + 7200 // 2},GPU fell off the bus\n")
-    assert main(["backtest", "--from", store, "--known", str(drains), "-o", str(report)]) == 0
-    page = report.read_text()
-    assert "As installed: 1 page, 0 tickets; the site knew a fault of the node for 1 of 1" in page
+    page = Path(report).read_text()
+    assert "As installed Tocsin would have sent 1 page and 0 tickets." in page
     assert "1.0 h before" in page
+    assert "<b>1 of 1</b>faults had an alert" in page
+    assert "<td>GpuLost</td><td>1</td><td>1</td><td>1</td><td>1</td>" in page
     assert "<svg" in page
+    assert "not judged: needs the source nccl" in page
+    assert Path(written).read_text().startswith("# Written by tocsin backtest")
 
 
 def _nodes_series(host: str, times: list[int]) -> Iterator[tuple[dict[str, str], Samples]]:

@@ -1,0 +1,70 @@
+"""Slurm's own record of node events, as a site known to its accounting can list it:
+``sacctmgr -nP show event Event=Node Start=2026-08-01 Format=NodeName,Start,End,State,Reason,User``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+
+from collector.config.error import ConfigError
+from history.backtest.known import Known, text_of
+from pipeline.clock import SECOND_NS
+
+FIELDS = ("NodeName", "Start", "End", "State", "Reason", "User")
+OPEN = ("", "Unknown", "None")
+# States in which a node does not take jobs for a reason of its own (slurm.h, node_states); a node
+# that is idle or allocated is in no event.
+OUT = re.compile(r"DOWN|DRAIN|FAIL|NOT_RESPONDING|NO_RESPOND|INVAL", re.IGNORECASE)
+
+
+def read(path: Path, zone: tzinfo = UTC) -> list[Known]:
+    """Drains and failures of a file, by time; its times are local, of ``zone``. ConfigError with
+    file, line and field of what is wrong.
+    """
+    found = [known for known in _rows(path, zone) if known is not None]
+    return sorted(found, key=lambda one: (one.opened_ns, one.node))
+
+
+def looks_like(path: Path) -> bool:
+    """Whether a file is such a list, with or without its head."""
+    first = text_of(path).partition("\n")[0]
+    return first.count("|") >= len(FIELDS) - 2
+
+
+def _rows(path: Path, zone: tzinfo) -> Iterator[Known | None]:
+    names: tuple[str, ...] = FIELDS
+    for number, line in enumerate(text_of(path).splitlines(), 1):
+        cells = line.rstrip("|").split("|") if line.endswith("|") else line.split("|")
+        if number == 1 and "NodeName" in cells:
+            names = tuple(cells)
+            continue
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        if len(cells) < 4:
+            raise ConfigError(f"{where}: expected {'|'.join(FIELDS)}")
+        row = dict(zip(names, cells, strict=False))
+        yield _known(row, where, zone)
+
+
+def _known(row: dict[str, str], where: str, zone: tzinfo) -> Known | None:
+    if not row.get("NodeName"):
+        return None  # an event of the cluster
+    if not OUT.search(row.get("State", "")):
+        return None
+    opened = _time(row.get("Start", ""), f"{where}: Start", zone)
+    end = row.get("End", "")
+    closed = 0 if end in OPEN else _time(end, f"{where}: End", zone)
+    reason = row.get("Reason", "")
+    return Known(row["NodeName"], opened, closed, reason or row["State"], "slurm")
+
+
+def _time(text: str, where: str, zone: tzinfo) -> int:
+    try:
+        time = datetime.fromisoformat(text)
+        return round((time if time.tzinfo else time.replace(tzinfo=zone)).timestamp()) * SECOND_NS
+    except (ValueError, OverflowError):
+        raise ConfigError(f"{where}: {text!r} is no time") from None
