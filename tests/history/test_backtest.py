@@ -260,7 +260,12 @@ def test_reboots_and_labels_of_a_history_are_known_too() -> None:
         one._replace(observation=replace(one.observation, boot_id=boot))
         for one, boot in zip(reads_of, boots, strict=True)
     ]
-    about: dict[str, str | int] = {"incident": "i", "verdict": "real", "opened_ns": BEGIN_NS, "cause": "RMA"}
+    about: dict[str, str | int] = {
+        "incident": "i",
+        "verdict": "real",
+        "opened_ns": BEGIN_NS,
+        "cause": "RMA",
+    }
     label = Event(BEGIN_NS, 0, Device("n1", "gpu", "g"), "incident_labelled", about)
     labelled = replace(again[3].observation, events=(label,))
     history = judged([*again[:3], again[3]._replace(observation=labelled)])
