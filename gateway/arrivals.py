@@ -7,14 +7,16 @@ one sender, so what is out of order is a second sender under the same name, or a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
+from typing import Any
 
 from pipeline.bus.batch import Batch
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Incident
 from pipeline.observation import Observation
+from pipeline.plain import incident_from, plain
 
 # A host's clock is taken as right within this: batches wait that long at most, and a clock that NTP
 # disciplines is within milliseconds.
@@ -46,6 +48,24 @@ class Host:
     offset_ns: int = 0  # to add to the host's times; 0 while its clock is right
     _differences: deque[tuple[int, int]] = field(default_factory=deque)
     _starts: deque[str] = field(default_factory=lambda: deque(maxlen=2 * TURNS))
+
+    def plain(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        more = {
+            "open": [plain(incident) for incident in self.open],
+            "_differences": [*self._differences],
+            "_starts": [*self._starts],
+        }
+        return {each.name: getattr(self, each.name) for each in fields(self)} | more
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Host:
+        """What ``plain`` gave. KeyError, TypeError or ValueError where it is something else."""
+        host = cls(**{name: values[name] for name in PLAIN})
+        host.open = tuple(incident_from(incident) for incident in values["open"])
+        host._differences.extend((int(at), int(by)) for at, by in values["_differences"])
+        host._starts.extend(values["_starts"])
+        return host
 
     @property
     def doubled(self) -> bool:
@@ -93,6 +113,10 @@ class Host:
             self.offset_ns = 0 if right else least
 
 
+OTHERS = ("open", "_differences", "_starts")
+PLAIN = tuple(each.name for each in fields(Host) if each.name not in OTHERS)
+
+
 class Arrivals:
     """All hosts of a cluster."""
 
@@ -114,6 +138,10 @@ class Arrivals:
         if known is None:
             known = self._hosts[host] = Host(host)
         return known.take(batch, arrived_ns)
+
+    def resume(self, hosts: Iterable[Host]) -> None:
+        """Go on with these."""
+        self._hosts = {host.name: host for host in hosts}
 
     def forget(self, before_ns: int) -> list[str]:
         """Drop hosts that have not sent since; their names."""

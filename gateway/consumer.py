@@ -8,7 +8,7 @@ what was not seen is said in numbers, never passed over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -35,7 +35,8 @@ CALLS = (errors.Error, js_errors.Error, OSError, asyncio.TimeoutError)
 @dataclass(frozen=True, slots=True)
 class Message:
     """``host`` is the subject's token; ``stored_ns`` the broker's unix time, ``sequence`` its
-    number in the stream. ``missed`` messages before it were thrown away unseen.
+    number in the stream, and ``stream`` says which one that is: a stream that is made again has
+    another. ``missed`` messages before it were thrown away unseen.
     """
 
     host: str
@@ -43,14 +44,30 @@ class Message:
     stored_ns: int
     sequence: int
     missed: int = 0
+    stream: str = ""
+
+
+async def nowhere(_: str) -> int:
+    """A reader that remembers nothing."""
+    return 0
 
 
 class Consumer:
-    """Reads from ``since_ns`` (unix), then on; ``trouble`` says in one line why it does not."""
+    """Reads from ``since_ns`` (unix), then on; ``trouble`` says in one line why it does not.
 
-    def __init__(self, client: Client, cluster: str, since_ns: int) -> None:
+    ``resume`` is asked once which message of the stream comes next, 0 for those since then.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cluster: str,
+        since_ns: int,
+        resume: Callable[[str], Awaitable[int]] = nowhere,
+    ) -> None:
         self._client, self._subject = client, subjects.frames(cluster, "*").replace("_2a", "*")
         self._since_ns = since_ns
+        self._resume = resume
         self._next = 0  # sequence that comes next; 0 where nothing came yet
         self._created: datetime | None = None
         self.trouble = ""
@@ -70,9 +87,13 @@ class Consumer:
         """Until the stream is another one; raises where the broker does not answer."""
         stream = self._client.jetstream()
         info = await stream.stream_info(STREAM)
-        if self._created not in (None, info.created):
+        if self._created is None:
+            self._next = await self._resume(_name(info.created))
+        elif self._created != info.created:
             self._next = 0  # made again: its numbers begin at 1
         self._created = info.created
+        # A server that lost power may have lost what it acknowledged last.
+        self._next = min(self._next, info.state.last_seq + 1)
         missed = max(0, info.state.first_seq - self._next) if self._next else 0
         subscription = await stream.subscribe(
             self._subject,
@@ -85,7 +106,8 @@ class Consumer:
         try:
             while True:
                 try:
-                    message = _read(await subscription.next_msg(QUIET_S), missed)
+                    raw = await subscription.next_msg(QUIET_S)
+                    message = _read(raw, missed, _name(self._created))
                 except errors.TimeoutError:
                     if (await stream.stream_info(STREAM)).created != self._created:
                         return
@@ -109,8 +131,12 @@ class Consumer:
         )
 
 
-def _read(message: Msg, missed: int) -> Message:
+def _name(created: datetime | None) -> str:
+    return created.isoformat() if created else ""
+
+
+def _read(message: Msg, missed: int, stream: str) -> Message:
     about = message.metadata
     stored_ns = round(about.timestamp.timestamp() * 1e6) * 1000
     host = message.subject.rpartition(".")[2]
-    return Message(host, message.data, stored_ns, about.sequence.stream, missed)
+    return Message(host, message.data, stored_ns, about.sequence.stream, missed, stream)

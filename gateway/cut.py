@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 from pipeline.arrival_cut import Arrived
 from pipeline.clock import SECOND_NS
+from pipeline.frame import Device
 from pipeline.observation import Event, Observation
+from pipeline.plain import plain_event
 
 # Who replays a part of a day finds the state of each host at most so long before it.
 REPEAT_S = 600
@@ -52,6 +56,26 @@ class Cut:
         if known is not None:
             ended = replace(known.arrived, last=known.last)
             self._events.append(ended.end(host, known.time_ns))
+
+    def plain(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        runs = [
+            [host, known.last, known.time_ns, *astuple(known.arrived)]
+            for host, known in self._open.items()
+        ]
+        events = [plain_event(event) for event in self._events]
+        return {"runs": runs, "events": events, "repeated": self._repeated_s}
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Cut:
+        """What ``plain`` gave. KeyError, TypeError or ValueError where it is something else."""
+        cut = cls()
+        for host, last, time_ns, *arrived in values["runs"]:
+            cut._open[host] = _Open(Arrived(*arrived), last, time_ns)
+        for at_ns, mono_ns, device, kind, attributes in values["events"]:
+            cut._events.append(Event(at_ns, mono_ns, Device(*device), kind, attributes))
+        cut._repeated_s = int(values["repeated"])
+        return cut
 
     def events(self, second: int) -> tuple[Event, ...]:
         """Those since the last call, and all that is open now and then."""

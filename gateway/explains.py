@@ -8,9 +8,13 @@ same severity, nothing is explained: the agent alerts, and goes on when the gate
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
 
 from detectors.faults.causes import edges_between
 from detectors.infiniband.ports import behind
+from detectors.kit.stateful import from_text_array, text_array
 from gateway.arrivals import Host
 from pipeline.finding import SEVERITIES, Finding, Incident
 from pipeline.frame import Device
@@ -34,9 +38,21 @@ def _rank(incident: Incident) -> tuple[int, int, str]:
 class Explanations:
     """Remembers the devices of findings for as long as an open incident holds these."""
 
+    name = "explanations"
+    version = 1
+
     def __init__(self) -> None:
         self._devices: dict[str, Name] = {}
         self.overflow = 0  # explained incidents beyond the limit, of the last look
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """The devices."""
+        return {"devices": text_array(self._devices)}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from there. KeyError, TypeError or ValueError, unchanged, where it does not fit."""
+        devices = from_text_array(state["devices"])
+        self._devices = {finding: (kind, name) for finding, (kind, name) in devices.items()}
 
     def note(self, findings: Iterable[Finding]) -> None:
         """Findings of the gateway's judge, in any phase."""

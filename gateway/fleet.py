@@ -7,22 +7,27 @@ come to the same verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from gateway.arrivals import Arrivals
+from numpy.typing import NDArray
+
+from detectors.kit.stateful import from_text_array, text_array
+from gateway.arrivals import Arrivals, Host
 from gateway.ticks import Tick, Ticks
+from gateway.unjudged import Unjudged
 from pipeline.bus import subjects
 from pipeline.bus.batch import BatchError, Decoder
 from pipeline.catalog import fleet
 from pipeline.clock import SECOND_NS
 from pipeline.judge import Judge
 from pipeline.judged import JudgedObservation
-from pipeline.observation import Event
+from pipeline.observation import Event, Observation
 from pipeline.roster import Roster
 from pipeline.seconds import FORGOTTEN_NS
 from pipeline.selfmetrics import SelfMetrics
 
+ROWS = "rows/"  # in a state
 SILENT_NS = 60 * SECOND_NS  # counted as silent: many batches that did not come
 STEP_NS = SECOND_NS // 5  # between two instants at which seconds may close
 
@@ -36,11 +41,19 @@ class JudgedSecond(NamedTuple):
 
 
 class Fleet:
-    """Joins what arrives and asks the judge, second by second."""
+    """Joins what arrives and asks the judge, second by second.
+
+    A snapshot keeps it as a detector's memory (detectors/kit/snapshot.py).
+    """
+
+    name = "fleet"
+    version = 1
 
     def __init__(self, judge: Judge, metrics: SelfMetrics, period_ns: int) -> None:
         self.arrivals, self._ticks, self._roster = Arrivals(), Ticks(period_ns), Roster()
+        self._period_ns = period_ns
         self._judge, self._metrics = judge, metrics
+        self._unjudged = Unjudged()
         self._decoders: dict[str, Decoder] = {}  # of each host, by its token
         self._looked_ns = 0  # the last instant of the grid
         self._counted_ns = 0
@@ -63,8 +76,41 @@ class Fleet:
             self._metrics.add(fleet.REFUSED)
             return str(error)
         self._decoders[token] = decoder
-        self._ticks.add(self.arrivals.hosts[batch.host], observations)
+        self._add(self.arrivals.hosts[batch.host], observations, payload)
         return ""
+
+    def _add(self, host: Host, observations: Sequence[Observation], payload: bytes) -> None:
+        before = len(self._ticks.of_host(host.name))
+        self._ticks.add(host, observations)
+        waiting = len(self._ticks.of_host(host.name))
+        self._unjudged.add(host.name, payload, waiting - before, host.offset_ns, waiting=waiting)
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Hosts, seconds that are open, rows, and when it looked last."""
+        hosts = self.arrivals.hosts
+        waiting = {name: self._ticks.of_host(name) for name in hosts}
+        index, payloads = self._unjudged.state(waiting)
+        about = {
+            "hosts": [host.plain() for host in hosts.values()],
+            "ticks": self._ticks.plain(),
+            "unjudged": index,
+            "counted": [self._looked_ns, self._counted_ns, self._missed, self._late],
+        }
+        rows = {f"{ROWS}{name}": array for name, array in self._roster.state().items()}
+        return {"about": text_array(about), "payloads": payloads, **rows}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from there. KeyError, TypeError or ValueError, unchanged, where it does not fit."""
+        about = from_text_array(state["about"])
+        hosts = [Host.of(values) for values in about["hosts"]]
+        looked_ns, counted_ns, missed, late = map(int, about["counted"])
+        roster, ticks, unjudged = Roster(), Ticks(self._period_ns), Unjudged()
+        roster.resume({n.removeprefix(ROWS): a for n, a in state.items() if n.startswith(ROWS)})
+        ticks.resume(about["ticks"], unjudged.resume(about["unjudged"], state["payloads"]))
+        self.arrivals.resume(hosts)
+        self._roster, self._ticks, self._unjudged = roster, ticks, unjudged
+        self._looked_ns, self._counted_ns = looked_ns, counted_ns
+        self._missed, self._late = missed, late
 
     def judged(self, now_ns: int) -> Iterator[JudgedSecond]:
         """What the judge finds in the seconds that close by now, which is the broker's time."""
@@ -86,6 +132,7 @@ class Fleet:
             self._ticks.forget(gone)
             for host in gone:
                 self._decoders.pop(subjects.token(host), None)
+                self._unjudged.forget(host)
         for tick in self._ticks.closed(self.arrivals.hosts, now_ns):
             yield self._second(tick)
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 
 from nats import errors
 from nats.aio.client import Client
@@ -36,6 +37,7 @@ from gateway.fleet import Fleet
 from gateway.lease import Lease
 from gateway.model import ClusterModel
 from gateway.site import site
+from gateway.snapshots import Snapshots
 from gateway.timing import Timing
 from gateway.verdicts import Verdicts
 from pipeline.arrival_cut import GATEWAY
@@ -102,6 +104,9 @@ class Gateway:
         self._stop = asyncio.Event()
         self._messages: deque[Message] = deque()
         self._stored_ns = 0  # the bus's time of the last message
+        self._position = "", 0  # its stream and sequence
+        self._resumed = False
+        self._judging = Lock()  # held by whoever changes or copies what is remembered
         self._spoke = False
         self._looked_ns = self._clock.monotonic_ns()
         self._exposition = Exposition(self._metrics, clock=self._clock, verdicts=False)
@@ -122,6 +127,15 @@ class Gateway:
             incidents=self._judge.open,
             past=lambda: self._judge.past,
             current=self._judge.current,
+        )
+        self._snapshots = Snapshots(
+            Path(config.storage.path),
+            config.bus.cluster,
+            self._clock,
+            self._metrics,
+            judge=self._judge,
+            fleet=self._fleet,
+            others=(self._model, self._explanations),
         )
         self._api = Api(
             self._model,
@@ -186,6 +200,7 @@ class Gateway:
         notifier.stopping()
         await self._web.stop()
         await self._api.close()
+        await asyncio.to_thread(self._keep)
         left = await asyncio.to_thread(self._store.close, STOP_STORE_S)
         if left:
             log.error("%d seconds with findings were still queued for the disk", left)
@@ -194,7 +209,8 @@ class Gateway:
     async def _work(self) -> None:
         client = await self._connected()
         stream = client.jetstream()
-        consumer = Consumer(client, self._config.bus.cluster, self._clock.time_ns() - CATCH_UP_NS)
+        since_ns = self._clock.time_ns() - CATCH_UP_NS
+        consumer = Consumer(client, self._config.bus.cluster, since_ns, self._resume)
         tasks = [
             asyncio.create_task(self._lease.keep(stream)),
             asyncio.create_task(self._read(consumer)),
@@ -226,6 +242,13 @@ class Gateway:
         self._metrics.set(series.CONNECTED, 0)
         self._health.failed(words(error), self._clock.monotonic_ns())
 
+    async def _resume(self, stream: str) -> int:
+        """Go on from the snapshot; which message comes next."""
+        sequence = await asyncio.to_thread(self._snapshots.resume, stream)
+        self._exposition.resume(self._judge.standing(), self._judge.open())
+        self._resumed = True
+        return sequence
+
     async def _read(self, consumer: Consumer) -> None:
         async for message in consumer.messages():
             while len(self._messages) >= MAX_WAITING:  # noqa: ASYNC110 - a thread takes them
@@ -240,7 +263,7 @@ class Gateway:
         else:
             self._metrics.set(series.CONNECTED, 1)
             self._health.succeeded()
-        judged = await asyncio.to_thread(self._judged)
+        judged = await asyncio.to_thread(self._judged) if self._resumed else []
         self._looked_ns = self._clock.monotonic_ns()
         speaks = self._lease.held and self._present
         if speaks and not self._spoke:  # what the one before it may have logged last
@@ -272,6 +295,16 @@ class Gateway:
 
     def _judged(self) -> list[JudgedObservation]:
         """In a thread: what came since the last look, and what it closes."""
+        with self._judging:
+            judged = self._taken()
+            self._snapshots.take(*self._position)
+            return judged
+
+    def _keep(self) -> None:
+        with self._judging:
+            self._snapshots.close(*self._position)
+
+    def _taken(self) -> list[JudgedObservation]:
         judged: list[JudgedObservation] = []
         for _ in range(MAX_AT_ONCE):
             if not self._messages or self._stop.is_set():
@@ -285,7 +318,7 @@ class Gateway:
             refused = self._fleet.take(message.host, message.payload, stored_ns)
             if refused:
                 self._refusals.failed(refused, self._clock.monotonic_ns())
-            self._stored_ns = stored_ns
+            self._stored_ns, self._position = stored_ns, (message.stream, message.sequence)
         if self._messages:
             return judged
         # While the past is read, its own time closes the seconds.

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gateway.arrivals import AHEAD_NS, Host
 from gateway.cut import Cut
 from pipeline.clock import SECOND_NS
 from pipeline.observation import Observation
 from pipeline.seconds import corrected, groups_of
+
+Timed = tuple[int, Observation]  # with the time at which it is judged
 
 LATENESS_NS = 3 * SECOND_NS  # beyond a batch's period
 
@@ -36,7 +39,7 @@ class Ticks:
 
     def __init__(self, period_ns: int = 5 * SECOND_NS) -> None:
         self._period_ns = period_ns
-        self._waiting: dict[str, deque[tuple[int, Observation]]] = defaultdict(deque)
+        self._waiting: dict[str, deque[Timed]] = defaultdict(deque)
         self._last_ns: dict[str, int] = {}  # of the last observation that was taken
         self._closed = -1  # the last second that was closed
         self.cut = Cut()
@@ -46,6 +49,28 @@ class Ticks:
     def waiting(self) -> bool:
         """Whether any second is open."""
         return any(self._waiting.values())
+
+    def plain(self) -> dict[str, Any]:
+        """Everything but what waits, as plain values."""
+        return {
+            "last": self._last_ns,
+            "closed": self._closed,
+            "late": self.too_late,
+            "cut": self.cut.plain(),
+        }
+
+    def of_host(self, name: str) -> Sequence[Timed]:
+        """What waits of a host, with the times at which it will be judged."""
+        return self._waiting.get(name, ())
+
+    def resume(self, values: Mapping[str, Any], waiting: Mapping[str, deque[Timed]]) -> None:
+        """Go on with what ``plain`` gave and what waited. KeyError, TypeError or ValueError,
+        unchanged, where it is something else.
+        """
+        last_ns, closed = dict(values["last"]), int(values["closed"])
+        cut, late = Cut.of(values["cut"]), int(values["late"])
+        self._last_ns, self._closed, self.cut, self.too_late = last_ns, closed, cut, late
+        self._waiting = defaultdict(deque, waiting)
 
     def add(self, host: Host, observations: Sequence[Observation]) -> None:
         """Observations of a host, in its order."""

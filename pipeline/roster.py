@@ -6,6 +6,7 @@ that sent nothing keeps its rows, with nothing observed in them, until it is for
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from pipeline.frame import Device, Frame, blank, schema_of
 from pipeline.observation import Observation
+from pipeline.plain import plain_device
 
 FLEET = "fleet"  # host and boot of joined observations
 
@@ -27,13 +29,29 @@ class _Rows:
 
     parts: dict[str, tuple[Device, ...]] = field(default_factory=dict)
     devices: tuple[Device, ...] = ()
+    _plain: bytes = b""  # as plain values; made where it is asked for, then kept
+
+    def plain(self) -> bytes:
+        """All devices, host by host, as JSON."""
+        if not self._plain:
+            rows = [[host, [*map(plain_device, its)]] for host, its in self.parts.items()]
+            self._plain = json.dumps(rows, separators=(",", ":")).encode()
+        return self._plain
+
+    @classmethod
+    def of(cls, plain: bytes) -> _Rows:
+        """What ``plain`` gave."""
+        rows = cls({host: tuple(Device(*each) for each in its) for host, its in json.loads(plain)})
+        rows._lay_out()
+        return rows
 
     def place(self, frames: Mapping[str, Frame]) -> None:
         """Make room for what is new or has changed."""
         fresh = {h: f.devices for h, f in frames.items() if self.parts.get(h) is not f.devices}
         changed = {h: d for h, d in fresh.items() if not _same(self.parts.get(h), d)}
+        # The same devices as other objects are known by these from now on: comparing is dear.
+        self.parts |= fresh
         if changed:
-            self.parts |= changed
             self._lay_out()
 
     def forget(self, hosts: Sequence[str]) -> None:
@@ -43,6 +61,7 @@ class _Rows:
 
     def _lay_out(self) -> None:
         self.devices = tuple(chain.from_iterable(self.parts.values()))
+        self._plain = b""
 
 
 def _same(known: tuple[Device, ...] | None, devices: tuple[Device, ...]) -> bool:
@@ -58,6 +77,26 @@ class Roster:
         self._rows: dict[tuple[str, str], _Rows] = {}
         self._seq = 0
         self._mono_ns = 0
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Rows by source and kind, and where the joined observations are."""
+        rows = {
+            f"{source}/{kind}": np.frombuffer(rows.plain(), np.uint8)
+            for (source, kind), rows in self._rows.items()
+        }
+        return {**rows, "at": np.array([self._seq, self._mono_ns], np.int64)}
+
+    def resume(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on with what ``state`` gave. KeyError, TypeError or ValueError, unchanged, where it is
+        something else.
+        """
+        seq, mono_ns = state["at"].tolist()
+        rows = {}
+        for name, array in state.items():
+            if name != "at":
+                source, _, kind = name.rpartition("/")
+                rows[source, kind] = _Rows.of(array.tobytes())
+        self._rows, self._seq, self._mono_ns = rows, seq, mono_ns
 
     def join(self, observations: Sequence[Observation]) -> Observation:
         """One observation of all, at the latest of their times.

@@ -88,6 +88,9 @@ class Columns:
         self._base = self._arrays  # of all rows
         self._levels: list[_Level] = []  # of rows that are not all; the last is in sight
         self._placed_in: _Level | None = None
+        self._named: tuple[tuple[Device, ...], State] | None = (
+            None  # devices, as a snapshot has them
+        )
         self._node = np.zeros(0, np.intp)  # of each row, all rows
         self._here: tuple[object, object, NDArray[np.intp]] = (None, None, self._node)
 
@@ -264,8 +267,12 @@ class Columns:
 
     def state(self) -> State:
         """Identities and all columns."""
-        return device_state(self._rows.devices) | {
-            _key(name): array for name, array in self._arrays.items()
+        devices = self._rows.devices
+        if self._named is None or self._named[0] is not devices:  # dear where there are many
+            self._named = devices, device_state(devices)
+        return {
+            **self._named[1],
+            **{_key(name): array for name, array in self._arrays.items()},
         }
 
     def prepare(self, state: State) -> Commit:

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.frame import Device
+from pipeline.plain import plain_device
 
 FORMAT = 1
 HEADER = "header"
+DEVICES = "devices"
 State = Mapping[str, NDArray[Any]]
 
 
@@ -97,34 +99,48 @@ def dump(detectors: Iterable[Named], **facts: str) -> bytes:
     return Memory.of(detectors).to_bytes(**facts)
 
 
-def facts_in(data: bytes) -> Mapping[str, str]:
-    """The facts that were kept with a snapshot. SnapshotError where it cannot be read."""
-    facts: Mapping[str, str] = _read(data)[0]["facts"]
-    return facts
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A snapshot that was read: its facts, and what each detector remembered."""
 
+    facts: Mapping[str, str]
+    memory: Memory
 
-def load(data: bytes, detectors: Sequence[Named]) -> tuple[str, ...]:
-    """Give detectors their memory back; the names of those that stay cold, because they keep none
-    or another version of it.
+    def knows(self, detector: Named) -> bool:
+        """Whether it has this version of a detector's memory."""
+        version = self.memory.versions.get(detector.name)
+        return isinstance(detector, Snapshotable) and version == detector.version
 
-    SnapshotError where it cannot be read; then no detector was changed.
-    """
-    header, arrays = _read(data)
-    cold = []
-    for detector in detectors:
-        known = (
-            isinstance(detector, Snapshotable)
-            and header["versions"].get(detector.name) == detector.version
-        )
+    def into(self, detectors: Sequence[Named]) -> tuple[str, ...]:
+        """Give detectors their memory back; the names of those that stay cold, because they keep
+        none or another version of it.
+        """
+        return tuple(d.name for d in detectors if not (self.knows(d) and self._taken(d)))
+
+    def _taken(self, detector: Named) -> bool:
         prefix = f"{detector.name}/"
         state = {
             name.removeprefix(prefix): array
-            for name, array in arrays.items()
+            for name, array in self.memory.arrays.items()
             if name.startswith(prefix)
         }
-        if not (known and isinstance(detector, Snapshotable) and _taken(detector, state)):
-            cold.append(detector.name)
-    return tuple(cold)
+        return isinstance(detector, Snapshotable) and _taken(detector, state)
+
+
+def read(data: bytes) -> Kept:
+    """A snapshot's content. SnapshotError where it cannot be read."""
+    header, arrays = _read(data)
+    return Kept(header["facts"], Memory(header["versions"], arrays))
+
+
+def facts_in(data: bytes) -> Mapping[str, str]:
+    """The facts that were kept with a snapshot. SnapshotError where it cannot be read."""
+    return read(data).facts
+
+
+def load(data: bytes, detectors: Sequence[Named]) -> tuple[str, ...]:
+    """As ``Kept.into``. SnapshotError where it cannot be read; then no detector was changed."""
+    return read(data).into(detectors)
 
 
 def _taken(detector: Snapshotable, state: State) -> bool:
@@ -170,20 +186,18 @@ def device_state(devices: Iterable[Device]) -> dict[str, NDArray[Any]]:
     >>> devices_from(device_state([Device("n1", "gpu", "GPU-1", {"rack": "r1"})]))
     (Device(host='n1', kind='gpu', id='GPU-1', attributes=mappingproxy({'rack': 'r1'})),)
     """
-    rows = [(device.host, device.kind, device.id, dict(device.attributes)) for device in devices]
-    columns = list(zip(*rows, strict=True)) if rows else [(), (), (), ()]
-    names = {
-        f"device_{name}": np.array(column, np.str_)
-        for name, column in zip(("host", "kind", "id"), columns, strict=False)
-    }
-    return {**names, "device_attributes": np.frombuffer(json.dumps(columns[3]).encode(), np.uint8)}
+    rows = json.dumps([plain_device(device) for device in devices], separators=(",", ":"))
+    return {DEVICES: np.frombuffer(rows.encode(), np.uint8)}
 
 
 def devices_from(state: State) -> tuple[Device, ...]:
     """The devices that ``device_state`` kept, in order.
 
-    KeyError or ValueError where they are incomplete.
+    KeyError, TypeError or ValueError where they are incomplete.
     """
+    if DEVICES in state:
+        return tuple(Device(*row) for row in json.loads(state[DEVICES].astype(np.uint8).tobytes()))
+    # Versions before 0.7 had an array per field.
     columns = [state[f"device_{name}"].tolist() for name in ("host", "kind", "id")]
     attributes = json.loads(state["device_attributes"].astype(np.uint8).tobytes())
     return tuple(Device(*row) for row in zip(*columns, attributes, strict=True))

@@ -8,11 +8,12 @@ from functools import cached_property
 from itertools import chain
 from operator import is_
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.kit.stateful import from_text_array, text_array
 from gateway.model.health import Levels, levels_of
 from gateway.model.jobs import Holders, Job, JobEvents, stalled
 from gateway.model.last_values import COLUMNS, LastValues
@@ -24,6 +25,7 @@ from pipeline.finding import SEVERITIES, Finding, Incident
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 from pipeline.past_incidents import PastIncident, PastIncidents
+from pipeline.plain import plain_device
 
 MAX_SOURCES = 32  # an agent has ten; a host may name its sources as it likes
 SNAPSHOT_NS = SECOND_NS  # readers within that time see the same
@@ -95,6 +97,9 @@ class ClusterModel:
     name.
     """
 
+    name = "cluster"
+    version = 1
+
     def __init__(
         self,
         clock: Clock,
@@ -116,6 +121,24 @@ class ClusterModel:
         self._placed: tuple[object, ...] = ()
         self._layout = Layout()
         self._snapshot: Cluster | None = None
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """Jobs and devices out of service, as events reported them: readings come again."""
+        held = {
+            host: {job: dict(facts) for job, facts in jobs.items()}
+            for host, jobs in self._events.held.items()
+        }
+        out = [plain_device(one) for devices in self._out.by_host.values() for one in devices]
+        return {"events": text_array({"held": held, "out": out})}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from there. KeyError, TypeError or ValueError, unchanged, where it does not fit."""
+        events = from_text_array(state["events"])
+        held, out = dict(events["held"]), [Device(*values) for values in events["out"]]
+        by_host: dict[str, frozenset[Device]] = {}
+        for device in out:
+            by_host[device.host] = by_host.get(device.host, frozenset()) | {device}
+        self._events.held, self._out.by_host = held, by_host
 
     def take(self, observation: Observation) -> None:
         """An observation that was judged, of one host or of many that are joined."""
