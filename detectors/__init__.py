@@ -33,6 +33,7 @@ from detectors.pcie import Pcie
 from detectors.power import Power
 from detectors.power_cap import PowerCap
 from detectors.power_limit import PowerLimit
+from detectors.slow_node import SlowNode
 from detectors.straggler import Straggler
 from detectors.thermal import ThermalImminent, ThermalRack, ThermalResistance
 from detectors.throttle import Throttle
@@ -47,6 +48,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     Nccl.name: Nccl,
     Host.name: Host,
     Straggler.name: Straggler,
+    SlowNode.name: SlowNode,
     Outlier.name: Outlier,
     FecTail.name: FecTail,
     NvLink.name: NvLink,

@@ -325,16 +325,16 @@ CLASSES = (
         stem="Straggler",
         component="gpu",
         page="page",
-        what="One GPU slows down its job",
+        what="A GPU or node slows down its job",
         fact="slower than its peers",
         numbers=templates.of_gpu("tocsin_gpu_clock_hertz", "SM clock: ~Hz.", ',clock="sm"'),
-        inspect="Diagnose the GPU when it is free",
+        inspect="Diagnose it when it is free",
         means=(
-            "The GPU is slower than its peers in the job and than it was before, and no throttle "
-            "reason explains it."
+            "The GPU, or all GPUs of the node, are slower than their peers in the job and than "
+            "before, and no throttle reason explains it."
         ),
         confirm="`tocsin query device UUID --since 6h`; compare clocks and power with its peers.",
-        do="Move the job off the GPU and diagnose it when it is free.",
+        do="Move the job off the GPU or node and diagnose it when it is free.",
         panel=places.STRAGGLERS,
     ),
 )

@@ -99,6 +99,7 @@ WORDS: Mapping[str, str] = {
     "hang/slow_uniform": "all ranks of the job are slow alike",
     "hang/unknown": "the job stands still for a reason that its evidence does not show",
     "straggler": "slower than its peers in the job",
+    "straggler/node": "all of its GPUs are slower than they were at this load",
     "straggler/slow_straggler": "slower than its peers, by the job's own report",
     "straggler/slow_network": "slow in communication, by the job's own report",
     "host/panic": "kernel panic",

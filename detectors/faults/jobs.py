@@ -78,6 +78,14 @@ FAULTS = (
         for cause, origin in _CAUSES.items()
     ),
     STRAGGLER,
+    STRAGGLER.sub(
+        "node",
+        "page",
+        "RUN_DCGMEUD",
+        detectors=("slow_node",),
+        shared=frozenset({"rack", "job"}),
+        why="every rank of the job waits for the ranks of its slowest node",
+    ),
     STRAGGLER.sub("slow_straggler", "ticket", "NONE", detectors=("nccl",)),
     STRAGGLER.sub("slow_network", "ticket", "NONE", detectors=("nccl",)),
     OUTLIER,

@@ -80,6 +80,7 @@ FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F52": stalls.crawls,
     "F53": stalls.loader,
     "F54": thermal.cooling_in_a_cycling_room,
+    "F55": straggler.whole_node,
     "F70": upstream.dead_leaf,
     "F71": upstream.dead_leaf,
     "F72": upstream.slow_leaf,

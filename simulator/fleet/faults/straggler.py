@@ -6,9 +6,11 @@ from functools import partial
 
 from simulator.fleet import effects
 from simulator.fleet.plan import Plan
+from simulator.fleet.topology import GPUS
 from simulator.fleet.world import FleetState, Process
 
 HOUR = 3600.0
+PAGES_FROM = 0.08  # share of a node's clock: less can wait until the morning
 EXCURSIONS = 4  # so many, over three hours, are not chance
 
 
@@ -52,6 +54,25 @@ def slow_rail(plan: Plan) -> None:
                 place.onset_s,
                 partial(_narrow, port=place.gpu, share=1 - case.magnitude, lasts=lasts),
             )
+
+
+def whole_node(plan: Plan) -> None:
+    """F55: the clocks of all GPUs of one node of a job fall together; reason bits stay clean."""
+    for case in plan.cases():
+        lasts = plan.draw("hours") * HOUR
+        if place := plan.place(lasts, nodes=2, stays_s=900.0):
+            rows = range(place.node * GPUS, (place.node + 1) * GPUS)
+            plan.truth(
+                case,
+                plan.topology.node_devices[place.node],
+                place.onset_s,
+                place.onset_s + lasts,
+                severity="page" if case.magnitude >= PAGES_FROM else "ticket",
+                members=tuple(plan.topology.gpus[row] for row in rows),
+            )
+            for row in rows:
+                process = partial(slow, gpu=row, loss=case.magnitude, lasts=lasts)
+                plan.inject(place.onset_s, process)
 
 
 def slow(world: FleetState, *, gpu: int, loss: float, lasts: float) -> Process:

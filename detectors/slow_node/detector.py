@@ -1,0 +1,328 @@
+"""Nodes all of whose GPUs silently became slower together: no GPU differs from its neighbours, and
+the whole job waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.kit.baseline import Limit
+from detectors.kit.block_clock import BlockMeans
+from detectors.kit.blockwise import Blockwise
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.findings import Verdict
+from detectors.kit.instants import Times, ago
+from detectors.kit.literature import GREYHOUND, SILICON
+from detectors.kit.page import Needs, Page, gpu_columns
+from detectors.kit.peers import Peers
+from detectors.kit.stats import alpha_of
+from detectors.kit.stats.moments import Moments, ew_update
+from detectors.slow_node.lane import CAPPED, FLOOR, HALF_LIFE, Lane
+from detectors.slow_node.nodes import MEANS, Minute, Nodes
+from detectors.slow_node.others import above_others
+from pipeline.finding import Finding, Severity
+from pipeline.frame import Device, Frame
+from pipeline.observation import Event
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+BLOCK_S = 60.0
+# Floors, spreads and minutes. The floors are above what a room, a day or the wear of a month does
+# to the clocks of a node (1 to 2 %, "Not all GPUs are created equal", SC'22).
+CRITICAL, WARNING, ALONE = "critical", "warning", "alone"
+AMONG = {CRITICAL: Limit(0.07, 5.0, 3), WARNING: Limit(0.035, 4.5, 6)}
+OWN = Limit(0.045, 5.0, 10)  # against its own past only: a ticket
+MIN_OTHERS = 1  # nodes of its job to compare with
+# What befalls more nodes of a job at once is their common cause: a stage, a rack, a policy.
+MAX_SHARE = 8  # one node in so many, and one at least
+CONFIRMS = 0.5  # of the distance to the others must be a loss of its own: else they became faster
+EXPLAINS, MIN_DUTY = 0.5, 0.005  # a reason active for half of what was lost explains it
+EQUAL_WORK = (
+    0.10  # ln units of load: more apart is another phase, which the past says nothing about
+)
+SETTLED = 20  # minutes in a row at another load, or another clock that is asked for
+ASKED_MOVED = 0.5  # of the time at a clock that is asked for
+CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
+ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
+LEVEL = ("level_m", "level_v", "level_n")  # of its own clock, whatever its load
+FAULT = "straggler/node"
+
+PAGE = Page(
+    needs=Needs(30.0, (("gpu.sm_clock_megahertz",), ("gpu.gpu_utilization_percent",))),
+    formula=(
+        "y = median of the node's ln f less the median of the job's other nodes; r = y - its own "
+        "exponentially weighted past; page: r < -max(7 %, 5 s) for 3 minutes; alone: ln f against "
+        "its own past at equal load, a ticket"
+    ),
+    sources=(GREYHOUND, SILICON),
+    shows=gpu_columns(
+        "sm_clock_megahertz", "power_milliwatts", "tensor_activity_percent", "temperature_celsius"
+    ),
+    next_step=(
+        "Take the node out of the job at its next checkpoint; compare its clocks under a benchmark "
+        "with a healthy node, then its power supplies, BMC settings and cooling."
+    ),
+    clears=(
+        "After five minutes in a row within half of the limit; after a day of work at the new "
+        "level, which is normal then."
+    ),
+    scored_as=("straggler",),
+)
+
+
+class Others(NamedTuple):
+    """A minute beside the other nodes of its job, (node,): its group (-1 where there is none) and
+    ``size`` others that work; clock, load and heat above theirs, NaN where too few do.
+    """
+
+    group: NDArray[np.int64]
+    size: NDArray[np.int64]
+    clock: Floats
+    work: Floats
+    heat: Floats
+
+
+class Judged(NamedTuple):
+    """What each node is above its usual place among the others of its job (``r``), and above its
+    own past at equal work where no others are seen (``alone``), (node,); NaN where nothing can be
+    said. ``others`` it was compared with.
+    """
+
+    r: Floats
+    alone: Floats
+    others: NDArray[np.int64]
+
+
+class SlowNode(Blockwise):
+    """Compares the clock of each node, the median of its GPUs, with the other nodes of its job and
+    with its own past in this job, in minutes in which the job works on all of its GPUs.
+
+    Among other nodes a page after three minutes 7 % below its usual place, a ticket after six
+    3.5 % below; where its own clock fell too, and no more than one node in eight of the job is
+    slow. What more load or heat explains at the power limit is taken away first: stages and experts
+    with more to do are no fault. Where no other node is seen, as by an agent alone, a ticket after
+    ten minutes 4.5 % below its own past at equal load.
+
+    What is accepted: another job, another setting (clock lock, power limit, MIG), another clock
+    that is asked for, and twenty minutes at another load, begin a new past; a node that is slow,
+    after a day of work. Slowness that a throttle reason explains is left to its detector. Jobs
+    that are slow on all of their nodes accuse none.
+
+    >>> SlowNode().name
+    'slow_node'
+    """
+
+    name = "slow_node"
+
+    def __init__(self) -> None:
+        columns = Columns(**Nodes.fills())
+        self._places = Columns(
+            **Lane.fills("among", *AMONG),
+            **Lane.fills("own", ALONE),
+            level_m=0.0,
+            level_v=0.0,
+            level_n=0,
+            asked=np.nan,
+            elsewhere=0,
+            together=0,
+            good=0,
+            lasted=0,
+            reported=False,
+        )
+        self._peers, self._means = Peers(columns), BlockMeans(columns, MEANS)
+        self._nodes = Nodes(columns, self._peers, self._means)
+        self._among = Lane(self._places, "among", *AMONG)
+        self._own = Lane(self._places, "own", ALONE)
+        super().__init__(BLOCK_S, columns)
+
+    def _take_events(self, events: Iterable[Event]) -> None:
+        self._peers.jobs.take(events)
+
+    def _sample(self, frame: Frame) -> None:
+        self._nodes.sample(frame)
+
+    def _block(self, at: Times) -> Iterator[Finding]:
+        """Judge, then learn: nodes under suspicion teach nothing."""
+        minute, changed = self._nodes.minute()
+        places = self._places
+        places.place(tuple(Device(name, "node", name) for name in minute.names))
+        minute = Minute(minute.names, minute.keys, *map(places.wide, minute[2:]))
+        another = places.wide(changed.astype(np.float64)) > 0
+        self._begin(another & ~places["reported"])  # another job is no repair
+        self._settle(minute)
+        others = self._others(minute)
+        judged = self._judge(minute, others)
+        yield from self._report(judged, at)
+        yield from self._end(judged, at)
+        self._learn(minute, others)
+
+    def _begin(self, rows: Flags) -> None:
+        """Another past for these rows."""
+        if rows.any():
+            self._among.forget(rows)
+            self._own.forget(rows)
+            self._places.reset(rows, "elsewhere", "together", "asked", *LEVEL)
+
+    def _settle(self, minute: Minute) -> None:
+        """Another clock that is asked for is another regime at once, another load after a while."""
+        places, asked = self._places, self._places["asked"]
+        moved = np.abs(minute.asked - asked) > ASKED_MOVED
+        self._begin(moved)
+        places["asked"] = np.where(np.isfinite(minute.asked), np.rint(minute.asked), asked)
+        away = np.abs(minute.work - self._own.usual("load"))
+        run = np.where(away > EQUAL_WORK, places["elsewhere"] + 1, places["elsewhere"])
+        run = np.where(away <= EQUAL_WORK, 0, run)
+        self._own.forget((run >= SETTLED) & ~places["reported"])
+        places["elsewhere"] = np.where(run >= SETTLED, 0, run)
+
+    def _others(self, minute: Minute) -> Others:
+        known: dict[object, int] = {}
+        numbers = [-1 if key is None else known.setdefault(key, len(known)) for key in minute.keys]
+        group = np.nan_to_num(self._places.wide(np.array(numbers, np.float64)), nan=-1.0)
+        group = group.astype(np.int64)
+        works = np.isfinite(minute.clock)
+        members, working = (
+            np.bincount(group[rows], minlength=len(known) + 1)
+            for rows in (group >= 0, (group >= 0) & works)
+        )
+        place = np.where(2 * working >= members, np.arange(len(members)), -1)[group]
+        place = np.where(group >= 0, place, -1)  # a job of which few nodes work starts, ends, saves
+        above = [
+            above_others(x, place, len(known), MIN_OTHERS)
+            for x in (minute.clock, minute.work, minute.heat)
+        ]
+        return Others(place, above[0][1], *(x for x, _ in above))
+
+    def _judge(self, minute: Minute, others: Others) -> Judged:
+        r = self._among.residual(others.clock, others.work, others.heat, minute.capped)
+        fell = minute.clock - np.where(self._places["level_n"] > 0, self._places["level_m"], np.nan)
+        r = np.where(fell <= CONFIRMS * np.minimum(r, 0.0), r, np.maximum(r, 0.0) + 0.0 * fell)
+        alone = self._own.residual(minute.clock, minute.work, minute.heat, minute.capped)
+        equal = np.abs(minute.work - self._own.usual("load")) <= EQUAL_WORK
+        equal = np.where(np.isfinite(minute.work), equal, minute.capped <= CAPPED)
+        alone = np.where(equal & (others.size < MIN_OTHERS), alone, np.nan)
+        r, alone = (_unexplained(x, minute.held) for x in (r, alone))
+        return Judged(self._singular(r, others.group), alone, others.size)
+
+    def _singular(self, r: Floats, group: NDArray[np.int64]) -> Floats:
+        """Only where few of the job's nodes are slow at once; where more stay so, that is how they
+        are after a while.
+        """
+        places = self._places
+        slow = (r < -AMONG[WARNING].at(self._among.spread)) & (group >= 0)
+        groups = int(group.max(initial=-1)) + 1
+        found = np.bincount(group[slow], minlength=groups + 1)
+        size = np.bincount(group[group >= 0], minlength=groups + 1)
+        several = slow & (found > np.maximum(1, size // MAX_SHARE))[group]
+        places["together"] = np.where(
+            several, places["together"] + 1, np.where(np.isfinite(r), 0, places["together"])
+        )
+        usual = places["together"] >= SETTLED
+        self._begin(usual & ~places["reported"])
+        places.reset(usual, "together")
+        return np.where(several, np.nan, r)
+
+    def _report(self, judged: Judged, at: Times) -> Iterator[Finding]:
+        places = self._places
+        reached = {name: self._among.reached(name, judged.r, AMONG[name]) for name in AMONG}
+        alone = self._own.reached(ALONE, judged.alone, OWN)
+        for row in rows_where(reached[CRITICAL] | reached[WARNING] | alone):
+            node = places.devices[row]
+            if alone[row]:
+                verdict, blocks = self._by_itself(row, judged)
+            else:
+                severity: Severity = "page" if reached[CRITICAL][row] else "ticket"
+                verdict, blocks = self._among_others(row, judged, severity)
+            for finding in self._standing.holds(node, verdict, at, ago(at, node, blocks * BLOCK_S)):
+                places["reported"][row] = True
+                places["good"][row] = places["lasted"][row] = 0
+                yield finding
+        yield from self._standing.due(at)
+
+    def _end(self, judged: Judged, at: Times) -> Iterator[Finding]:
+        places, reported = self._places, self._places["reported"]
+        if not self._standing.all():
+            return
+        share = np.fmax(
+            -judged.r / AMONG[WARNING].at(self._among.spread),
+            -judged.alone / OWN.at(self._own.spread),
+        )
+        seen = np.isfinite(share)
+        good = np.where(share < CLEAR_SHARE, places["good"] + 1, 0)
+        places["good"] = np.where(seen, good, places["good"])
+        places["lasted"] = places["lasted"] + (reported & seen)
+        normal = reported & (places["lasted"] >= ACCEPT_BLOCKS)
+        for finding in self._standing.all():
+            row = places.row(finding.device)
+            if row is None:
+                continue
+            if share[row] >= CLEAR_SHARE:
+                self._standing.still(finding.device, finding.fault, at)
+            if places["good"][row] >= CLEAR_BLOCKS or normal[row]:
+                why = ("accepted as its new normal after a day of work",) if normal[row] else ()
+                yield from self._standing.ends(finding.device, FAULT, at, *why)
+                reported[row] = False
+        self._begin(normal)
+
+    def _learn(self, minute: Minute, others: Others) -> None:
+        places = self._places
+        running = [self._among.running(name) for name in AMONG] + [self._own.running(ALONE)]
+        frozen = places["reported"] | np.any([run > 0 for run in running], axis=0)
+        frozen |= places["together"] > 0
+        self._among.learn(others.clock, others.work, others.heat, frozen)
+        self._own.learn(minute.clock, minute.work, minute.heat, frozen | (places["elsewhere"] > 0))
+        level = Moments(*(places[name] for name in LEVEL))
+        ew_update(level, minute.clock, alpha_of(HALF_LIFE), FLOOR, frozen)
+
+    def _among_others(self, row: int, judged: Judged, severity: Severity) -> tuple[Verdict, int]:
+        """The verdict, and the minutes in a row that it rests on."""
+        lost = -float(np.expm1(judged.r[row]))
+        usual, spread = float(self._among.usual("clock")[row]), float(self._among.spread[row])
+        blocks = int(max(self._among.running(name)[row] for name in AMONG))
+        summary = (
+            f"All GPUs of node {self._places.devices[row].id} run {lost:.1%} slower than is usual "
+            "for them among the nodes of their job, which waits for them; no throttle reason "
+            "explains it."
+        )
+        evidence = (
+            (
+                f"in this job its SM clock was {np.expm1(usual):+.1%} from the median of "
+                f"{judged.others[row]} other nodes"
+            ),
+            (
+                f"{lost:.1%} below that for {blocks} minutes, at no more load; it wanders by "
+                f"{spread:.1%} by itself"
+            ),
+        )
+        return _verdict(severity, summary, evidence, lost), blocks
+
+    def _by_itself(self, row: int, judged: Judged) -> tuple[Verdict, int]:
+        """As ``_among_others``, where no other nodes are seen."""
+        lost = -float(np.expm1(judged.alone[row]))
+        usual, spread = float(self._own.usual("clock")[row]), float(self._own.spread[row])
+        blocks = int(self._own.running(ALONE)[row])
+        summary = (
+            f"All GPUs of node {self._places.devices[row].id} run {lost:.1%} slower than before in "
+            "this job, at equal load; no throttle reason and no setting explains it."
+        )
+        evidence = (
+            f"its SM clock was {np.exp(usual):.0f} MHz at this load",
+            f"{lost:.1%} below that for {blocks} minutes; it wanders by {spread:.1%} by itself",
+            "no other node of its job is seen here",
+        )
+        return _verdict("ticket", summary, evidence, lost), blocks
+
+
+def _verdict(severity: Severity, summary: str, evidence: tuple[str, ...], lost: float) -> Verdict:
+    return Verdict(FAULT, severity, "RUN_DCGMEUD", summary, evidence, -100 * lost, 0.0, "percent")
+
+
+def _unexplained(r: Floats, held: Floats) -> Floats:
+    """NaN where a reason that holds the clocks back explains half of what is lost."""
+    lost = -np.expm1(np.minimum(np.nan_to_num(r), 0.0))
+    return np.where(np.nan_to_num(held) > np.fmax(MIN_DUTY, EXPLAINS * lost), np.nan, r)

@@ -1,0 +1,94 @@
+"""A node's clock against what is usual for it at its load and temperature."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.kit.baseline import Limit
+from detectors.kit.columns import Columns
+from detectors.kit.stats import alpha_of
+from detectors.kit.stats.moments import Moments, ew_update
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+WARM, HALF_LIFE = 20, 120.0  # blocks; the past of a job, as of the straggler's
+# ln units: what the median of a node's clocks wanders by, at least; more while little is known.
+FLOOR, FLOOR_WHILE_NEW, KNOWN = 0.006, 0.010, 60
+# Of a GPU at its power limit. Its power goes with the load and at least the square of the clock
+# (voltage follows the frequency in part), so the clock gives way by half of what the load gains;
+# leakage takes 0.3 to 0.8 % of the power per kelvin.
+CAPPED = 0.05  # of the time at the limit: below that neither load nor heat moves the clock
+PER_LOAD, PER_KELVIN = 0.5, 0.004
+QUANTITIES = ("clock", "load", "heat")
+
+
+class Lane:
+    """Learns three quantities of each row, (row,): ln clock, ln load and temperature, absolute or
+    above those of others, and judges the first.
+
+    Its memory are the columns of ``fills``.
+    """
+
+    def __init__(self, columns: Columns, name: str, *limits: str) -> None:
+        self._columns, self._name = columns, name
+        self._all = tuple(self.fills(name, *limits))
+
+    @staticmethod
+    def fills(name: str, *limits: str) -> dict[str, float | int]:
+        """The columns it needs."""
+        moments: dict[str, float | int] = {}
+        for quantity in QUANTITIES:
+            moments |= {f"{name}_{quantity}_{part}": 0.0 for part in "mv"}
+            moments[f"{name}_{quantity}_n"] = 0
+        return moments | {f"{name}_run_{limit}": 0 for limit in limits}
+
+    def usual(self, quantity: str) -> Floats:
+        """What is usual of a quantity, (row,), NaN while that is not learnt."""
+        moments = self._moments(quantity)
+        return np.where(moments.n >= WARM, moments.m, np.nan)
+
+    @property
+    def spread(self) -> Floats:
+        """How much the clock wanders by itself, (row,), ln units."""
+        moments = self._moments("clock")
+        floor = np.where(moments.n < KNOWN, FLOOR_WHILE_NEW, FLOOR)
+        return np.maximum(np.sqrt(moments.v), floor)
+
+    def residual(self, clock: Floats, load: Floats, heat: Floats, capped: Floats) -> Floats:
+        """The clock above what is usual, (row,), without what more load and more heat explain; NaN
+        while that is not learnt, or at the power limit where the load is not known.
+        """
+        r = clock - self.usual("clock")
+        more_load = np.maximum(load - self.usual("load"), 0.0)
+        more_heat = np.nan_to_num(np.maximum(heat - self.usual("heat"), 0.0))
+        explained = np.where(capped > CAPPED, PER_LOAD * more_load + PER_KELVIN * more_heat, 0.0)
+        return r + explained
+
+    def reached(self, name: str, r: Floats, limit: Limit) -> Flags:
+        """Whether a block exceeds a limit, as so many before it did, (row,)."""
+        run = self._columns[f"{self._name}_run_{name}"]
+        below = r < -limit.at(self.spread)
+        run = np.where(np.isnan(r), run, np.where(below, run + 1, 0))
+        self._columns[f"{self._name}_run_{name}"] = run
+        return np.asarray(below & (run >= limit.blocks))
+
+    def running(self, name: str) -> NDArray[np.int64]:
+        """Blocks in a row beyond a limit, (row,)."""
+        run: NDArray[np.int64] = self._columns[f"{self._name}_run_{name}"]
+        return run
+
+    def learn(self, clock: Floats, load: Floats, heat: Floats, frozen: Flags) -> None:
+        """One block; NaN and frozen rows hold."""
+        seen = np.isfinite(clock) & ~frozen
+        for quantity, x in zip(QUANTITIES, (clock, load, heat), strict=True):
+            ew_update(self._moments(quantity), x, alpha_of(HALF_LIFE), FLOOR, ~seen)
+
+    def forget(self, rows: Flags) -> None:
+        """Begin again for these rows."""
+        self._columns.reset(rows, *self._all)
+
+    def _moments(self, quantity: str) -> Moments:
+        m, v, n = (self._columns[f"{self._name}_{quantity}_{part}"] for part in "mvn")
+        return Moments(m, v, n)

@@ -1,0 +1,156 @@
+"""Minutes of whole nodes at work: one clock, load and temperature for all GPUs of each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.kit.block_clock import BlockMeans
+from detectors.kit.columns import Columns, Ring
+from detectors.kit.groups import Groups, host_of
+from detectors.kit.peers import MIN_MATES, Peers
+from detectors.kit.readings import duty, reading
+from detectors.kit.stats import grouped_median
+from pipeline.frame import Frame
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+REASONS = ("hw_thermal", "hw_power_brake", "sw_thermal")
+ASKED = 0x2  # nvmlClocksEventReasonUserDefinedClocks (nvml.h): a clock was asked for
+# ln units. Clocks that are locked are equal, free ones differ by percents: so a lock shows even
+# where the driver does not report it.
+LOCKED = 0.002
+MEANS = ("clock", "work", "heat", "capped", "held", "asked")
+
+
+class Minute(NamedTuple):
+    """Means of a minute by node, (node,), NaN where no job worked on all of its GPUs: ln of the SM
+    clock in MHz, ln of tensor and memory activity in percent, temperature in C; share of the time
+    at the power limit, held back by heat or power brake, and at a clock that was asked for.
+
+    ``names`` of the nodes; ``keys``: nodes with equal ones have one job, model and settings, None
+    where there is no job.
+    """
+
+    names: tuple[str, ...]
+    keys: tuple[object, ...]
+    clock: Floats
+    work: Floats
+    heat: Floats
+    capped: Floats
+    held: Floats
+    asked: Floats
+
+
+class Nodes:
+    """Makes minutes of nodes. ``columns`` are those of the GPUs and must have ``fills``."""
+
+    def __init__(self, columns: Columns, peers: Peers, means: BlockMeans) -> None:
+        self._columns, self._peers, self._means = columns, peers, means
+        self.hosts = Groups(host_of)
+
+    @staticmethod
+    def fills() -> dict[str, Ring | float | int]:
+        """The columns it needs."""
+        return {**BlockMeans.fills(*MEANS), **Peers.fills(), "changed": 0}
+
+    def sample(self, frame: Frame) -> None:
+        """Take in a frame of GPUs."""
+        columns = self._columns
+        columns.place(frame.devices)
+        self._peers.look(frame)
+        self._means.drop(self._peers.changed)
+        columns["changed"] = columns["changed"] | self._peers.changed
+        clock = columns.wide(reading(frame, "sm_clock_megahertz"))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            clock = np.log(clock)
+        busy = columns.wide(reading(frame, "gpu_utilization_percent"))
+        at_work = self._peers.centred(clock, busy)
+        self._means.drop(at_work.dropped)
+        works = np.isfinite(at_work.d)
+        mask = columns.wide(reading(frame, "clock_event_reasons"))
+        tensor, dram = (
+            columns.wide(reading(frame, f"{name}_activity_percent")) for name in ("tensor", "dram")
+        )
+        samples = {
+            "clock": clock,
+            "work": tensor + dram,
+            "heat": columns.wide(reading(frame, "temperature_celsius")),
+            "capped": columns.wide(duty(frame, "power_cap")),
+            "held": np.fmax.reduce([columns.wide(duty(frame, name)) for name in REASONS]),
+            "asked": np.where(
+                np.isfinite(mask), (np.nan_to_num(mask).astype(np.int64) & ASKED) != 0, np.nan
+            ),
+        }
+        self._means.add(**{name: np.where(works, x, np.nan) for name, x in samples.items()})
+
+    def minute(self) -> tuple[Minute, Flags]:
+        """The minute that ended, and which nodes have another job or setting since the one before,
+        (node,).
+        """
+        columns, means = self._columns, self._means.close()
+        host = self.hosts.of(columns.devices)
+        names = self.hosts.names
+        group = np.where(np.isfinite(means["clock"]), self._peers.group, -1)
+        own = _only_group(group, host, len(names))
+        inside = (group >= 0) & (group == own[host])
+        node = np.where(inside, host, -1)
+        values = {}
+        for name in MEANS:
+            values[name], count = grouped_median(means[name], node, len(names))
+            if name == "clock":
+                values[name] = np.where(count >= MIN_MATES, values[name], np.nan)
+        locked = _width(means["clock"], node, len(names)) < LOCKED
+        values["asked"] = np.where(locked, 1.0, values["asked"])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values["work"] = np.log(np.maximum(values["work"], 1.0))
+        changed = np.zeros(len(names), np.bool_)
+        changed[host[columns["changed"] > 0]] = True
+        columns["changed"] = np.zeros_like(columns["changed"])
+        return Minute(names, self._keys(node, len(names)), **values), changed
+
+    def _keys(self, node: NDArray[np.int64], nodes: int) -> tuple[object, ...]:
+        """Nodes are never compared where each is judged alone."""
+        keys: list[object] = [None] * nodes
+        columns = self._columns
+        if columns.joined or nodes == 1:
+            return tuple(keys)
+        devices, settings = columns.devices, columns["settings"]
+        first = np.full(nodes + 1, -1)
+        first[node[::-1]] = np.arange(len(node))[::-1]  # the last is that of no node
+        for place, row in enumerate(first[:-1].tolist()):
+            gpu = devices[row]
+            job = self._peers.jobs.of(gpu.host, gpu.id) if row >= 0 else ""
+            if job:
+                own = np.nan_to_num(settings[:, row], nan=-1.0).tolist()
+                keys[place] = (job, gpu.attributes.get("name", ""), *own)
+        return tuple(keys)
+
+
+def _width(x: Floats, node: NDArray[np.int64], nodes: int) -> Floats:
+    """Highest less lowest value of each node, (node,), NaN where there is none.
+
+    >>> _width(np.array([1.0, 4.0, np.nan]), np.array([0, 0, 1]), 2).tolist()
+    [3.0, nan]
+    """
+    low, high = np.full(nodes, np.inf), np.full(nodes, -np.inf)
+    rows = (node >= 0) & np.isfinite(x)
+    np.minimum.at(low, node[rows], x[rows])
+    np.maximum.at(high, node[rows], x[rows])
+    return np.where(high >= low, high - low, np.nan)
+
+
+def _only_group(group: NDArray[np.int64], host: NDArray[np.int64], hosts: int) -> NDArray[np.int64]:
+    """The one group of each host's rows, (host,), -1 where there is none, or several.
+
+    >>> _only_group(np.array([0, 0, -1, 1, 2]), np.array([0, 0, 0, 1, 1]), 2).tolist()
+    [0, -1]
+    """
+    low, high = np.full(hosts, np.iinfo(np.int64).max), np.full(hosts, -1)
+    rows = group >= 0
+    np.minimum.at(low, host[rows], group[rows])
+    np.maximum.at(high, host[rows], group[rows])
+    return np.where(low == high, high, -1)
