@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from evaluation.independent import site
 from evaluation.independent.interface import Family
 
-WORLDS: Mapping[str, Family] = {}
+WORLDS: Mapping[str, Family] = {**site.FAMILIES}
