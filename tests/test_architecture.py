@@ -80,6 +80,7 @@ COMMAND_FILES = (
     "evaluation/steps.py",
     "history/command.py",
     "history/backtest_command.py",
+    "history/report_command.py",
     "history/labels/label_command.py",
     "history/labels/precision_command.py",
 )
@@ -191,6 +192,7 @@ NAMED_UPWARDS = {
     ("collector/cli/main.py", "gateway.command"),
     ("collector/cli/main.py", "history.command"),
     ("collector/cli/main.py", "history.backtest_command"),
+    ("collector/cli/main.py", "history.report_command"),
     ("collector/cli/main.py", "history.labels.label_command"),
     ("collector/cli/main.py", "history.labels.precision_command"),
 }

@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = {
     "nccl": "collector.cli.nccl",
     "import": "history.command",
     "backtest": "history.backtest_command",
+    "report": "history.report_command",
     "compact": "collector.cli.compact",
     "export": "collector.cli.export",
     "score": "evaluation.command",

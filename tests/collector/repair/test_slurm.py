@@ -38,7 +38,8 @@ def test_a_node_is_drained_reset_when_its_job_ended_and_resumed(
     """While the job runs nothing is reset, and afterwards the node takes jobs again."""
     world = World(tmp_path, "gpu01")
     cluster.run("sbatch", "--nodelist=gpu01", "--output=/dev/null", "--wrap=sleep 600")
-    until(lambda: cluster.node("gpu01")["State"].startswith("ALLOC"), what="the job to start")
+    running = ("ALLOC", "MIXED")
+    until(lambda: cluster.node("gpu01")["State"].startswith(running), what="the job to start")
     advance(world, "gpu01")
     assert advance(world, "gpu01") == ["GPU 3: jobs are still running"]
     cluster.run("scancel", "--user=root")

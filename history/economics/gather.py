@@ -1,0 +1,183 @@
+"""The evidence of each node from a store: readings, jobs, incidents, maintenance and repairs; from
+Slurm's accounting teams, drains and nodes that were down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from history.economics.evidence import JobSpan, NodeEvidence, Span
+from history.economics.sacct import NodeEvent, Run
+from pipeline.observation import Event
+from pipeline.store.query.busy import BUCKET_MS, Busy, busy
+from pipeline.store.query.canned.question import names
+from pipeline.store.query.events_of import events_of
+from pipeline.store.query.labels import incident_rows
+from pipeline.store.query.store import Store, Window
+
+LOOK_BACK = timedelta(days=30)  # for jobs, incidents and maintenance that began before
+KINDS = (
+    *("job_started", "job_ended", "maintenance_started", "maintenance_ended"),
+    "repair_step",
+)
+WAITING = ("hang", "nccl")  # detectors whose incidents say that a job waits
+OPEN_STEPS = ("drained", "reset", "checked", "burning_in", "rma", "stopped")
+RACK = ("rack", "leaf")
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """What Slurm says, where it was asked."""
+
+    runs: Sequence[Run] = ()
+    nodes: Sequence[NodeEvent] = ()
+
+    def teams(self) -> dict[str, str]:
+        """The account of each job, by every id that it has."""
+        known = {run.key[1]: run.account for run in self.runs}
+        return known | {run.job: run.account for run in self.runs}
+
+
+@dataclass(slots=True)
+class Gathered:
+    """All nodes, and what reliability is judged by."""
+
+    nodes: list[NodeEvidence] = field(default_factory=list)
+    incidents: list[Mapping[str, Any]] = field(default_factory=list)
+    steps: list[Event] = field(default_factory=list)
+
+
+def gather(
+    store: Store, since: datetime, until: datetime, accounting: Accounting | None = None
+) -> Gathered:
+    """Everything between two times, which are whole minutes."""
+    accounting = accounting or Accounting()
+    every = list(events_of(store, Window(since - LOOK_BACK, until), KINDS))
+    incidents = [row for row in incident_rows(store) if row["opened"] < until]
+    facts = names(store, Window(since, until)).facts
+    found = Gathered(
+        incidents=[row for row in incidents if row["opened"] >= since],
+        steps=[one for one in every if one.kind == "repair_step"],
+    )
+    for one in busy(store, since, until):
+        events = [event for event in every if event.device.host == one.host]
+        about = _Node(one, events, accounting.teams())
+        spans = (
+            *(Span("down", *gap) for gap in one.restarts),
+            *about.out_of_service(),
+            *about.repairs(),
+            *(span for row in incidents if row["host"] == one.host for span in about.faults(row)),
+            *_by_slurm(accounting.nodes, one.host, about.end_ms),
+        )
+        gpu_facts = [facts.get((one.host, gpu), {}) for gpu in one.gpus]
+        found.nodes.append(
+            NodeEvidence(
+                host=one.host,
+                gpus=one.gpus,
+                begin_ms=one.begin_ms,
+                bucket_ms=BUCKET_MS,
+                busy=one.percent,
+                spans=spans,
+                jobs=tuple(about.jobs()),
+                models=tuple(known.get("model", known.get("name", "")) for known in gpu_facts),
+                rack=next((k[name] for k in gpu_facts for name in RACK if k.get(name)), ""),
+            )
+        )
+    return found
+
+
+class _Node:
+    def __init__(self, one: Busy, events: Sequence[Event], teams: Mapping[str, str]) -> None:
+        self._busy, self._events, self._teams = one, events, teams
+        self._column = {gpu: number for number, gpu in enumerate(one.gpus)}
+        self.end_ms = one.begin_ms + BUCKET_MS * len(one.percent)
+
+    def jobs(self) -> Iterator[JobSpan]:
+        """Jobs by their events; steps of a job that the scheduler reports are part of it."""
+        open_ones: dict[str, Event] = {}
+        for event in self._events:
+            job = str(event.attributes.get("job", ""))
+            if event.kind in ("job_started", "job_ended") and job in open_ones:
+                yield from self._job(open_ones.pop(job), event.time_ns // 1_000_000)
+            if event.kind == "job_started":
+                open_ones[job] = event
+        for event in open_ones.values():
+            yield from self._job(event, self.end_ms)
+
+    def _job(self, start: Event, end_ms: int) -> Iterator[JobSpan]:
+        gpus = str(start.attributes.get("gpus", "")).split()
+        columns = tuple(self._column[gpu] for gpu in gpus if gpu in self._column)
+        job = str(start.attributes["job"])
+        team = self._teams.get(job) or self._teams.get(job.partition(".")[0])
+        owner = team or str(start.attributes.get("team") or start.attributes.get("user", ""))
+        if columns and end_ms > self._busy.begin_ms:
+            yield JobSpan(job, start.time_ns // 1_000_000, end_ms, columns, owner)
+
+    def out_of_service(self) -> Iterator[Span]:
+        """Maintenance of the node, or of a GPU."""
+        begun: dict[str, Event] = {}
+        for event in self._events:
+            device = event.device.id
+            if event.kind == "maintenance_started":
+                begun.setdefault(device, event)
+            elif event.kind == "maintenance_ended" and device in begun:
+                yield from self._repair(begun.pop(device), event.time_ns // 1_000_000)
+        for start in begun.values():
+            yield from self._repair(start, self.end_ms)
+
+    def repairs(self) -> Iterator[Span]:
+        """From a drain of `tocsin repair` to the return of the node."""
+        begun: dict[str, Event] = {}
+        for event in self._events:
+            step, device = event.attributes.get("step"), event.device.id
+            if event.kind == "repair_step" and step in OPEN_STEPS:
+                begun.setdefault(device, event)
+            elif event.kind == "repair_step" and device in begun:
+                yield Span("repair", _at_ms(begun.pop(device)), _at_ms(event))
+        yield from (Span("repair", _at_ms(start), self.end_ms) for start in begun.values())
+
+    def _repair(self, start: Event, end_ms: int) -> Iterator[Span]:
+        column = -1 if start.device.kind == "node" else self._column.get(start.device.id)
+        if column is not None:
+            yield Span("repair", start.time_ns // 1_000_000, end_ms, column)
+
+    def faults(self, row: Mapping[str, Any]) -> Iterator[Span]:
+        """An incident that pages: its GPU is lost while it does no work, or its job stalls."""
+        if row["severity"] != "page" or row["action"] == "NONE":
+            return
+        begin, end = _ms(row["opened"]), _ms(row["cleared"]) if row["cleared"] else self.end_ms
+        if str(row["fault"]).partition("/")[0] in WAITING:
+            yield from self._stalls(row, begin, end)
+            return
+        gpu = str(row["device"]).partition("/")[0]
+        column = self._column.get(gpu, -1 if row["device_kind"] != "gpu" else None)
+        if column is not None:
+            yield Span("lost", begin, end, column, str(row["fault"]))
+
+    def _stalls(self, row: Mapping[str, Any], begin: int, end: int) -> Iterator[Span]:
+        jobs = set(row["jobs"] or ())
+        for job in self.jobs():
+            if not jobs or job.job in jobs:
+                first, last = max(begin, job.begin_ms), min(end, job.end_ms)
+                for column in job.gpus if first < last else ():
+                    yield Span("stalled", first, last, column, str(row["fault"]))
+
+
+def _by_slurm(events: Iterable[NodeEvent], host: str, end_ms: int) -> Iterator[Span]:
+    for one in events:
+        if one.node == host.partition(".")[0]:
+            end = end_ms if one.end_s is None else round(one.end_s * 1000)
+            cause = "down" if one.is_down else "repair"
+            yield Span(cause, round(one.begin_s * 1000), end)
+
+
+def _at_ms(event: Event) -> int:
+    """When the step was, which may have been reported later."""
+    return int(event.attributes.get("at_ns", event.time_ns)) // 1_000_000
+
+
+def _ms(time: datetime) -> int:
+    return round(time.timestamp() * 1000)

@@ -1,0 +1,133 @@
+"""``tocsin report``: what became of all GPU time of a store, by cause, team, model and rack."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collector.cli.options import add_settings, inputs
+from collector.cli.parser import Parser
+from collector.cli.time_args import moment
+from collector.config.load import load
+from collector.config.raw_setting import ConfigError
+
+if TYPE_CHECKING:
+    from history.economics.gather import Accounting
+    from pipeline.store.query.store import Store
+
+NAME = "report"
+USAGE = "report [--since TIME] [--until TIME] [--format text|html|csv|json] [-o FILE] [options]"
+HELP = "Report GPU-hours used, idle and lost by cause, failures, repair times and lemons."
+EXAMPLE = """\
+Examples:
+  tocsin report --since 30d
+  tocsin report --since 30d --format html -o report.html
+  tocsin report --storage.path s3://bucket/fleet --since 2026-08-01 --until 2026-11-01 --format csv
+  TZ=UTC sacct -a -D -P --noconvert -S 2026-08-01 -o ALL > sacct.txt
+  tocsin report --since 90d --sacct sacct.txt --sacct-events events.txt
+
+Each GPU-second has one cause, the first that holds of down, repair, lost to a fault, stalled,
+checkpoint, start-up, idle, used; what no agent read is unknown. The sum is wall time times GPUs."""
+DEFAULT_SINCE, MINUTE_US = "30d", 60_000_000
+FORMATS = ("text", "html", "csv", "json")
+
+
+def options(parser: Parser) -> None:
+    """Of when, in which form, with which accounting."""
+    parser.add_argument("--since", default=DEFAULT_SINCE, metavar="TIME", help="begin (30d)")
+    parser.add_argument("--until", default="now", metavar="TIME", help="end (now)")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="text (default)")
+    parser.add_argument("-o", "--output", default="", metavar="FILE", help="file to write")
+    parser.add_argument(
+        "--target",
+        type=float,
+        default=0.99,
+        metavar="SHARE",
+        help="availability to compare with (0.99)",
+    )
+    parser.add_argument(
+        "--sacct", default="", metavar="FILE", help="output of sacct -a -D -P: teams of jobs"
+    )
+    parser.add_argument(
+        "--sacct-events",
+        default="",
+        metavar="FILE",
+        help="output of sacctmgr -P show event: nodes that were drained or down",
+    )
+    add_settings(parser, only=("storage",))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the report; 1 where the store cannot be read or has no GPU in that time."""
+    from history.economics import forms  # noqa: PLC0415 - it needs polars
+    from history.economics.gather import gather  # noqa: PLC0415
+    from history.economics.report import document, report  # noqa: PLC0415
+    from pipeline.store.remote.objects import RefusedError  # noqa: PLC0415
+
+    if not 0 < args.target <= 1:
+        raise ConfigError(f"--target {args.target}: expected a share such as 0.99")
+    since, until = _window(args)
+    try:
+        gathered = gather(_store(args), since, until, _accounting(args))
+    except (RefusedError, OSError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 1
+    if not gathered.nodes:
+        print("tocsin: the store has no GPU in that time", file=sys.stderr)
+        return 1
+    made = report(gathered, since, until, args.target)
+    write = {"text": forms.as_text, "html": forms.as_html, "csv": forms.as_csv}
+    text = (
+        json.dumps(document(made), indent=2) + "\n"
+        if args.format == "json"
+        else write[args.format](made)
+    )
+    if args.output:
+        Path(args.output).write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+def _window(args: argparse.Namespace) -> tuple[datetime, datetime]:
+    """Whole minutes."""
+    now_us = time.time_ns() // 1000
+    try:
+        since, until = (moment(text, now_us) for text in (args.since, args.until))
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"--since, --until: {error}") from error
+    since, until = (at // MINUTE_US * 60 for at in (since, until))
+    if since >= until:
+        raise ConfigError(f"--since ({args.since}) does not lie before --until ({args.until})")
+    return datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(until, UTC)
+
+
+def _store(args: argparse.Namespace) -> Store:
+    from pipeline.store.query.store import Store as Opened  # noqa: PLC0415
+
+    config = load(inputs(args)).config
+    url = config.storage.path
+    return Opened(url, target=replace(config.storage.upload.target, url=url))
+
+
+def _accounting(args: argparse.Namespace) -> Accounting:
+    from history.economics.gather import Accounting as Made  # noqa: PLC0415
+    from history.economics.sacct import SacctError, node_events, runs  # noqa: PLC0415
+
+    try:
+        return Made(
+            runs(_text(args.sacct)) if args.sacct else (),
+            node_events(_text(args.sacct_events)) if args.sacct_events else (),
+        )
+    except (SacctError, OSError) as error:
+        raise ConfigError(f"--sacct, --sacct-events: {error}") from error
+
+
+def _text(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8", errors="replace")
