@@ -43,4 +43,4 @@ def test_a_lemon_is_found_and_chance_is_none() -> None:
         named += bool(lemons(counts, hours))
     assert named <= 3
     counts["n7"] = 12
-    assert [one.host for one in lemons(counts, hours)][0] == "n7"
+    assert next(one.host for one in lemons(counts, hours)) == "n7"

@@ -11,30 +11,11 @@ from history.economics.sacct import (
     runs,
     settled,
 )
+from tests.sources import ROOT
 
-# After what Slurm 22.05 with slurmdbd was seen to print: an array, a heterogeneous job, a requeue, a
-# time limit, a killed batch shell, a step that crashed, a lost node, a job that runs.
-HEAD = (
-    "JobIDRaw|JobID|DBIndex|Cluster|State|ExitCode|DerivedExitCode|Start|End|NodeList|AllocTRES|"
-    "User|Account"
-)
-ROWS = """\
-8|3_0|11|toc|COMPLETED|0:0|0:0|2026-11-20T10:00:00|2026-11-20T10:10:00|gpu01|billing=4,cpu=4,gres/gpu=4,node=1|ada|vision
-9|3_1|12|toc|COMPLETED|0:0|0:0|2026-11-20T10:00:00|2026-11-20T10:10:00|gpu02|billing=4,cpu=4,gres/gpu=4,node=1|ada|vision
-3|3_2|10|toc|COMPLETED|0:0|0:0|2026-11-20T10:01:00|2026-11-20T10:11:00|gpu01|billing=4,cpu=4,gres/gpu=4,node=1|ada|vision
-6|6+0|13|toc|COMPLETED|0:0|0:0|2026-11-20T11:00:00|2026-11-20T11:05:00|gpu01|gres/gpu=2|eve|nlp
-7|6+1|14|toc|COMPLETED|0:0|0:0|2026-11-20T11:00:00|2026-11-20T11:05:00|gpu[02-03,05]|gres/gpu=8|eve|nlp
-20|20|15|toc|REQUEUED|0:0|0:0|2026-11-20T12:00:00|2026-11-20T12:02:00|gpu01|gres/gpu=8|eve|nlp
-20|20|16|toc|COMPLETED|0:0|0:0|2026-11-20T12:05:00|2026-11-20T12:30:00|gpu02|gres/gpu=8|eve|nlp
-21|21|17|toc|TIMEOUT|0:0|0:0|2026-11-20T13:00:00|2026-11-20T13:01:23|gpu01|gres/gpu=8|eve|nlp
-21.batch|21.batch|17|toc|CANCELLED|0:15||2026-11-20T13:00:00|2026-11-20T13:01:24|gpu01|cpu=4|eve|nlp
-22|22|18|toc|FAILED|0:9|0:0|2026-11-20T13:10:00|2026-11-20T13:11:00|gpu01|gres/gpu=8|eve|nlp
-23|23|19|toc|FAILED|3:0|0:11|2026-11-20T13:20:00|2026-11-20T13:21:00|gpu01|gres/gpu=8|eve|nlp
-24|24|20|toc|NODE_FAIL|0:0|0:0|2026-11-20T13:30:00|2026-11-20T13:40:54|gpu01|gres/gpu=8|eve|nlp
-25|25|21|toc|CANCELLED by 1000|0:0|0:0|2026-11-20T13:50:00|2026-11-20T13:51:00|gpu01|gres/gpu:h100=8,gres/gpu=8|eve|nlp
-26|26|22|toc|RUNNING|0:0|0:0|2026-11-20T14:00:00|Unknown|gpu01|gres/gpu=8|eve|nlp
-27|27|23|toc|PENDING|0:0|0:0|Unknown|Unknown|None assigned||eve|nlp
-"""
+# After what Slurm 22.05 with slurmdbd was seen to print: an array, a heterogeneous job, a requeue,
+# a time limit, a killed batch shell, a step that crashed, a lost node, a job that runs.
+HEAD, _, ROWS = (ROOT / "tests" / "data" / "slurm" / "sacct.txt").read_text().partition("\n")
 
 
 def test_each_run_of_each_job_is_one() -> None:
