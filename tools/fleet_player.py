@@ -11,9 +11,9 @@ import secrets
 from typing import Any
 
 from nats.aio.client import Client
-from stream import make
 
 from evaluation.metrics.scope import ByHost
+from gateway.stream_setup import make
 from pipeline.bus import subjects
 from pipeline.bus.batch import Batch, encode
 from pipeline.clock import SECOND_NS, FastClock
@@ -21,6 +21,7 @@ from pipeline.judged import JudgedObservation
 from simulator.fleet.scripted import DAYS
 
 SEED = 1
+MAX_BYTES = 1 << 30  # an hour of a few nodes fits into much less
 
 
 class Host:
@@ -49,7 +50,7 @@ async def play(args: Any) -> None:
     client = Client()
     await client.connect([args.server], name="player")
     stream = client.jetstream()
-    await make(client, args.cluster)
+    await make(client, args.cluster, 1, MAX_BYTES)
     clock = FastClock(args.speed, args.since, args.ago)
     by_host, hosts = ByHost(), dict[str, Host]()
     due_ns = args.begin + args.batch * SECOND_NS

@@ -71,11 +71,12 @@ def test_what_is_mounted_is_there_and_images_have_a_version() -> None:
 def test_the_stream_is_that_of_the_documentation(tmp_path: Path) -> None:
     """Made on a real server, and left as it is by a second run."""
     (text,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    wanted: dict[str, Any] = json.loads(text) | {"num_replicas": 1, "max_bytes": 1 << 30}
+    wanted: dict[str, Any] = json.loads(text) | {"num_replicas": 1, "max_bytes": 1_000_000_000}
     with Nats(tmp_path / "nats") as server:
-        program = [sys.executable, str(ROOT / "tools" / "stream.py"), server.url, "c1"]
+        tocsin = str(Path(sys.executable).with_name("tocsin"))
+        bus = ["--bus.servers", server.url, "--bus.cluster", "c1"]
         for _ in range(2):
-            done = run(program, timeout_s=PATIENCE_S, env={"PYTHONPATH": str(ROOT)})
+            done = run([tocsin, *FLEET["stream"]["command"], *bus], timeout_s=PATIENCE_S)
             assert done.returncode == 0, done.stderr.decode()
 
         async def told(client: Any) -> dict[str, Any]:

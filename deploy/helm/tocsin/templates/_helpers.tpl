@@ -98,3 +98,21 @@ basicAuth: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 {{- end }}
+
+{{- /* The agent's file: .Values.config, with the bus where one is named. */ -}}
+{{- define "tocsin.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- with .Values.bus -}}
+{{- if .servers -}}
+{{- $bus := dict "servers" .servers "cluster" .cluster -}}
+{{- if .credentialsFile -}}
+{{- $bus = set $bus "credentials_file" "/etc/tocsin-bus/bus.creds" -}}
+{{- end -}}
+{{- if .caSecret -}}
+{{- $bus = set $bus "ca_file" "/etc/tocsin-bus-ca/ca.crt" -}}
+{{- end -}}
+{{- $config = mergeOverwrite $config (dict "bus" $bus) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end }}
