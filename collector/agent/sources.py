@@ -4,9 +4,10 @@ and for ``tocsin read``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from collector.agent.environment import HostEnvironment
 from collector.config import settings
@@ -17,6 +18,7 @@ from collector.node.inventory import Inventory
 from collector.node.pods_by_gpu import PodsByGpu
 from collector.node.state import State
 from collector.node.topology import Topology, TopologyError
+from collector.node.trainings import Trainings
 from collector.node.with_topology import WithTopology
 from collector.sources.host import HostSource
 from collector.sources.infiniband import InfinibandSource
@@ -62,6 +64,7 @@ class Parts:
     suspicions: Suspicions = field(default_factory=Suspicions)
     holders: GpuProcesses = field(default_factory=GpuProcesses)
     pods: PodsByGpu = field(default_factory=PodsByGpu)
+    trainings: Trainings = field(default_factory=Trainings)
     users: JobUsers = field(default_factory=JobUsers)
     cuts: Cuts = field(init=False)
 
@@ -169,6 +172,7 @@ def _joblog(parts: Parts) -> Source:
         parts.metrics,
         desk=desk,
         cuts=parts.cuts,
+        trainings=parts.trainings,
         users=parts.users,
     )
 
@@ -188,6 +192,7 @@ def _nccl(parts: Parts) -> Source:
         cuts=parts.cuts,
         hidden=parts.config.sources.jobs.hide,
         pods=parts.pods,
+        trainings=parts.trainings,
         users=parts.users,
     )
 
@@ -223,7 +228,22 @@ def _jobs(parts: Parts) -> Source:
         inventory=parts.inventory,
         hidden=section.hide,
         pods=parts.pods,
+        trainings=parts.trainings,
     )
+
+
+def _trainings(parts: Parts) -> Source:
+    from collector.integrations.kubernetes.api import Api  # noqa: PLC0415 - who asks nothing pays for no TLS
+    from collector.sources.trainings.source import TrainingsSource  # noqa: PLC0415
+
+    settings, world = parts.config.gates.kubernetes, parts.world
+
+    def ask(path: str) -> Mapping[str, Any]:
+        return Api(settings).get(path)
+
+    node = settings.node or world.host
+    hidden = parts.config.sources.jobs.hide
+    return TrainingsSource(ask, node, world.host, world.clock, parts.trainings, hidden=hidden)
 
 
 # In the order they are read: GPUs first, since the kernel log names them by address.
@@ -234,5 +254,6 @@ SOURCES: dict[str, Callable[[Parts], Source]] = {
     "host": _host,
     "joblog": _joblog,
     "nccl": _nccl,
+    "trainings": _trainings,
     "jobs": _jobs,
 }

@@ -286,6 +286,16 @@ class Jobs(Section, frozen=True):
     ] = ()
 
 
+class Trainings(Section, frozen=True):
+    """Which training each pod of this node belongs to, by the owners of the pod: asked of the API
+    server with `gates.kubernetes.api`, `.token_file`, `.ca_file` and `.node`.
+    """
+
+    enabled: Enabled = False
+    period: Period = Seconds(15)
+    deadline: Deadline = Seconds(30)
+
+
 class Sources(Section, frozen=True):
     """What is read, and how often."""
 
@@ -296,6 +306,7 @@ class Sources(Section, frozen=True):
     nccl: Nccl = field(default_factory=Nccl)
     joblog: Joblog = field(default_factory=Joblog)
     jobs: Jobs = field(default_factory=Jobs)
+    trainings: Trainings = field(default_factory=Trainings)
 
 
 class Upload(Section, frozen=True):

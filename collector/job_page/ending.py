@@ -150,7 +150,8 @@ def ending(
         if found is not None:
             return found
     outcomes = {span.outcome for span in run.spans}
-    return Ending("completed" if outcomes == {"completed"} else "unknown", time_ns=run.end_ns)
+    finished = outcomes == {"completed"} or any(clue.sort == "finished" for clue in clues)
+    return Ending("completed" if finished else "unknown", time_ns=run.end_ns)
 
 
 def _of(clues: Sequence[Clue], sorts: Sequence[Sort]) -> Ending | None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from pipeline.clock import SECOND_NS
 from pipeline.nccl.hit import Hit
 from pipeline.nccl.wire import WireError, hit_of
-from pipeline.observation import Event
+from pipeline.observation import Event, Value
 from pipeline.store.query.job_runs import JobRun, base
 from pipeline.xid.table import xid_entry
 
@@ -23,7 +23,7 @@ KINDS = (
     "kernel_panic",
     "kernel_oops",
     "nccl_line",
-    "maintenance_started",
+    "pod_ended",
 )
 BEFORE_NS, AFTER_NS = 3600 * SECOND_NS, 600 * SECOND_NS
 
@@ -40,6 +40,7 @@ Sort = Literal[
     "node_failed",
     "cancelled",
     "watchdog",
+    "finished",
 ]
 _SIGNALS = {"Segmentation fault": 11, "Killed": 9, "Aborted": 6, "Bus error": 7, "Terminated": 15}
 _CODE = re.compile(r"[Ee]xit(?:ed with exit)? code (\d{1,3})")
@@ -95,11 +96,49 @@ def _clues(event: Event, run: JobRun) -> Iterator[Clue]:
         yield Clue("signal", *at, name, text, rank, signal.SIGSEGV)
     elif event.kind == "kernel_panic":
         yield Clue("crash", *at, f"node {event.device.host}", text or "kernel panic")
+    elif event.kind == "pod_ended" and facts.get("job") == run.job:
+        yield of_pod(facts, *at)
     elif event.kind == "nccl_line" and base(str(facts.get("job", run.job))) == run.job:
         try:
             yield from _of_line(hit_of(event), *at, rank)
         except WireError:
             return
+
+
+# What the API server says of a pod that was ended for a reason outside it (kubernetes.io, "Pod
+# disruption conditions"; reasons of pods in pkg/kubelet).
+_DISRUPTED: dict[str, Sort] = {
+    "PreemptionByScheduler": "preempted",
+    "Preempting": "preempted",
+    "DeletionByTaintManager": "node_failed",
+    "DeletionByPodGC": "node_failed",
+    "TerminationByKubelet": "node_failed",
+    "Evicted": "node_failed",
+    "NodeLost": "node_failed",
+    "NodeShutdown": "node_failed",
+    "EvictionByEvictionAPI": "cancelled",
+    "DeadlineExceeded": "time_limit",
+}
+
+
+def of_pod(facts: Mapping[str, Value], time_ns: int, host: str) -> Clue:
+    """The end of a container."""
+    who = f"pod {facts.get('pod', '')}"
+    reasons = [str(facts.get(key, "")) for key in ("reason", "disruption", "pod_reason")]
+    code = int(facts.get("exit_code", -1))
+    number = int(facts.get("signal", 0)) or (code - 128 if code > 128 else 0)
+    why = ", ".join(dict.fromkeys(filter(None, reasons)))
+    text = f"container {facts.get('container', '')}: {why}, exit code {code}"
+    stated = next((_DISRUPTED[one] for one in reasons if one in _DISRUPTED), None)
+    if "OOMKilled" in reasons:
+        return Clue("host_memory", time_ns, host, who, text, -1, signal.SIGKILL)
+    if stated:
+        return Clue(stated, time_ns, host, who, text)
+    if code == 0:
+        return Clue("finished", time_ns, host, who, text)
+    if facts.get("deleted"):
+        return Clue("cancelled", time_ns, host, who, text)
+    return Clue("signal" if number else "exit", time_ns, host, who, text, -1, number or code)
 
 
 def _is_ours(event: Event, run: JobRun) -> bool:

@@ -20,7 +20,7 @@ from pipeline.catalog.fields import EventKind
 
 SCHEDULER: Attribute = (
     "scheduler",
-    "who gave the GPUs to the job: slurm; absent where the job's own processes tell of it",
+    "who gave the GPUs: slurm, kubernetes; absent where the job's own processes tell of it",
 )
 USER: Attribute = ("user", "name of the user who did it")
 SHADOW_MODE: tuple[Attribute, ...] = (
@@ -96,6 +96,24 @@ EVENTS = (
             JOB,
             ("outcome", "completed, failed or cancelled, as reported by the scheduler"),
             SCHEDULER,
+        ),
+    ),
+    EventKind(
+        "pod_ended",
+        "A container of a training's pod ended; as the API server has it.",
+        (
+            JOB,
+            ("pod", "namespace and name of the pod"),
+            ("container", "name of the container"),
+            ("reason", "OOMKilled, Error, Completed, ..."),
+            ("pod_reason", "of the pod: Evicted, NodeLost, DeadlineExceeded, ..."),
+            (
+                "disruption",
+                "reason of the condition DisruptionTarget, such as PreemptionByScheduler",
+            ),
+            ("exit_code", "exit code of the container, -1 where it is not said"),
+            ("signal", "number of the signal that ended it"),
+            ("deleted", "true if somebody had deleted the pod"),
         ),
     ),
     EventKind(

@@ -17,6 +17,7 @@ from collector.cli.main import parser
 from collector.config import tree
 from collector.config.dcgm_flags import FLAGS
 from collector.config.load import Inputs, load
+from collector.sources.trainings.kinds import KINDS
 from tests.deploy.manifests import (
     GOLDEN,
     KUBERNETES,
@@ -67,6 +68,36 @@ def test_rules_and_dashboards_come_with_monitoring() -> None:
     boards = {name for m in found if m["kind"] == "ConfigMap" for name in m["data"]}
     assert boards == {path.name for path in (ROOT / "dashboards").glob("*.json")} - {"dcgm.json"}
     assert {m["metadata"]["namespace"] for m in found} == {"tocsin"}
+
+
+@pytest.mark.integration
+def test_trainings_are_a_component_of_any_overlay(tmp_path: Path) -> None:
+    """It gives the agent a token, the setting and the way to the API server."""
+    up = os.path.relpath(KUBERNETES, tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(
+        f"resources: [{up}/base]\ncomponents: [{up}/trainings]\n"
+    )
+    found = list(yaml.safe_load_all(render(str(tmp_path))))
+    (agent,) = (m["spec"]["template"]["spec"] for m in found if m["kind"] == "DaemonSet")
+    assert agent["automountServiceAccountToken"] is True
+    variables = [v for c in agent["containers"] for v in c.get("env", ())]
+    assert {"name": "TOCSIN_SOURCES__TRAININGS__ENABLED", "value": "true"} in variables
+
+
+def test_the_role_of_trainings_is_what_its_source_asks_for() -> None:
+    """Every kind that is asked for, and no other; nothing is written."""
+    role = manifests(KUBERNETES / "trainings" / "rbac.yaml")[0]
+    asked = {(group, kind.plural) for (group, _), kind in KINDS.items() if kind.owned}
+    allowed = {
+        (group, name)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for name in rule["resources"]
+    }
+    assert allowed == asked
+    verbs = {(*rule["verbs"],) for rule in role["rules"] if rule["resources"] != ["pods"]}
+    assert verbs == {("get",)}
+    assert role["rules"][0] == {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -8,6 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 
+from collector.node.trainings import Trainings
 from collector.sources.joblog.reader import LogLook, LogReader
 from collector.sources.tenants.cuts import Cuts
 from collector.sources.tenants.desk import NODE, Desk, LocalDesk, LookLostError
@@ -50,8 +51,9 @@ class JobLogSource:
         desk: Desk | None = None,
         cuts: Cuts | None = None,
         users: JobUsers | None = None,
+        trainings: Trainings | None = None,
     ) -> None:
-        self._patterns = tuple(patterns)
+        self._patterns, self._trainings = tuple(patterns), trainings or Trainings()
         self._node = Device(host, "node", host)
         self._clock = clock
         self._metrics, self._cuts = metrics, cuts or Cuts(metrics)
@@ -91,7 +93,9 @@ class JobLogSource:
         self._desk.close()
 
     def _job(self, name: str, user: int, mono_ns: int) -> str:
-        return name if self._users is None else self._users.job_of(name, user, mono_ns / SECOND_NS)
+        job = name if self._users is None else self._users.job_of(name, user, mono_ns / SECOND_NS)
+        training = self._trainings.of_group(job)
+        return job if training is None else training.id
 
     def _look(self, now_s: float, mono_ns: int) -> LogLook:
         """One look, by a reader that knows up to where an earlier one had read."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collector.node.likeness import of_user
+from collector.node.likeness import of_pod, of_user
+from collector.node.pods_by_gpu import Pod
 from collector.sources.jobs.allocation import Allocation
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.frame import Device
@@ -25,6 +26,7 @@ class _Job:
     where that is unknown, ``likeness`` its user and name once they are known.
     """
 
+    scheduler: str
     seen_ns: int = 0
     hosts: int = 0
     likeness: dict[str, str] = field(default_factory=dict)
@@ -38,12 +40,12 @@ class _Job:
 
 
 class JobTracker:
-    """Follows Slurm's jobs and reports changes, as the processes that use NCCL are followed
-    (collector/sources/nccl/jobs.py).
+    """Follows the jobs of schedulers and reports changes, as the processes that use NCCL are
+    followed (collector/sources/nccl/jobs.py).
 
-    Only what is surely one job: pods are left out, for a pod may be a part of a job, or one of many
-    servers that have nothing in common. A GPU that several jobs share, or that is divided, has
-    no job.
+    Only what is surely one job: pods of which no training is known are left out, for such a pod may
+    be a part of a job, or one of many servers that have nothing in common. A GPU that several jobs
+    share, or that is divided, has no job.
     """
 
     def __init__(self, host: str) -> None:
@@ -60,7 +62,7 @@ class JobTracker:
         listed, now_ns = list(holdings), at.mono_ns
         for one in listed:
             if name := _name(one):
-                job = self._jobs.setdefault(name, _Job())
+                job = self._jobs.setdefault(name, _Job(one.scheduler))
                 job.seen_ns, job.hosts = now_ns, job.hosts or one.hosts
                 job.likeness = job.likeness or _likeness(one)
         before = {uuid: name for name, job in self._jobs.items() for uuid in job.gpus}
@@ -90,7 +92,7 @@ class JobTracker:
         )
         if gpus == job.gpus and job.known == job.reported:
             return
-        facts: dict[str, Value] = {"job": name, "scheduler": "slurm"}
+        facts: dict[str, Value] = {"job": name, "scheduler": job.scheduler}
         if gpus:
             # A job on several nodes may be one program, or another one on each.
             only = {"hosts": 1} if job.hosts == 1 else {}
@@ -102,12 +104,15 @@ class JobTracker:
 
 
 def _name(holding: Allocation) -> str:
-    return holding.facts.get("job", "") if holding.scheduler == "slurm" else ""
+    """Pods have one only where a training of theirs is known."""
+    return holding.facts.get("job", "")
 
 
 def _likeness(holding: Allocation) -> dict[str, str]:
     """User and name. Facts that are hidden were left out before."""
     facts = holding.facts
+    if holding.scheduler == "kubernetes":
+        return of_pod(Pod(facts.get("namespace", ""), facts.get("job_name", "")))
     return of_user(holding.owner, facts.get("job_name", "")) if facts.get("user") else {}
 
 

@@ -13,9 +13,11 @@ from dataclasses import replace
 from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, ProcessesByGpu
 from collector.node.inventory import Inventory
 from collector.node.pods_by_gpu import Pod, PodsByGpu
+from collector.node.trainings import Trainings
 from collector.sources.jobs.allocation import Allocation, clean, identity_of, merged
 from collector.sources.jobs.gpus import Gpus
 from collector.sources.jobs.job_tracker import JobTracker
+from collector.sources.jobs.pods_of_trainings import in_trainings
 from collector.sources.jobs.providers import AllocationProvider, KubeletProvider
 from pipeline.catalog import agent
 from pipeline.catalog.device_job import KIND
@@ -55,12 +57,14 @@ class JobsSource:
         inventory: Inventory,
         hidden: Iterable[str] = (),
         pods: PodsByGpu | None = None,
+        trainings: Trainings | None = None,
     ) -> None:
         self._providers, self._holders, self._inventory = tuple(providers), holders, inventory
         self._host, self._clock, self._metrics, self._hidden = host, clock, metrics, tuple(hidden)
         self._up: dict[str, bool] = {}
         self._devices: tuple[Device, ...] = ()
         self._tracker, self._pods = JobTracker(host), pods or PodsByGpu()
+        self._trainings = trainings or Trainings()
 
     def read(self) -> Reading:
         """Current allocations. Never raises for a provider's failure."""
@@ -73,6 +77,7 @@ class JobsSource:
             for provider in self._providers
             for holding in self._ask(provider, gpus, processes, unread)
         ]
+        answers = in_trainings(answers, self._trainings)
         holdings = merged(replace(h, facts=clean(h.facts, self._hidden)) for h in answers)
         self._pods.learn(_pods(holdings))
         holdings.sort(key=lambda h: gpus.index.get(h.uuid, "").zfill(4))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from collector.node.likeness import of_pod, of_user
 from collector.node.pods_by_gpu import PodsByGpu
+from collector.node.trainings import POD, Trainings
 from collector.sources.nccl.discovery.environment import number_of
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.identity import Owner
@@ -56,16 +57,21 @@ class Jobs:
     """Follows them, and says as events what changed."""
 
     def __init__(
-        self, host: str, *, hidden: Collection[str] = (), pods: PodsByGpu | None = None
+        self,
+        host: str,
+        *,
+        hidden: Collection[str] = (),
+        pods: PodsByGpu | None = None,
+        trainings: Trainings | None = None,
     ) -> None:
-        self._node = Device(host, "node", host)
+        self._node, self._trainings = Device(host, "node", host), trainings or Trainings()
         self._hidden, self._pods = tuple(hidden), pods or PodsByGpu()
         self.now: dict[str, Job] = {}
         self._names: dict[Owner, str] = {}  # of the jobs, by whose they are
 
     def update(self, processes: Iterable[Found], now_s: float, at: Instant) -> list[Event]:
         """What changed since the last scan; ``at`` is unix and monotonic time in ns."""
-        speaking = [p for p in processes if p.library is not None]
+        speaking = known_ranks([self._named(p) for p in processes if p.library is not None])
         seen = {(p.pid, p.started_s) for p in speaking}
         events: list[Event] = []
         for job in list(self.now.values()):
@@ -95,6 +101,14 @@ class Jobs:
         return events + [
             event for job in self.now.values() for event in self._grown(job, taken[job.name], at)
         ]
+
+    def _named(self, process: Found) -> Found:
+        """Of a pod whose training is known: all pods of a training are one job."""
+        owner = process.owner
+        training = self._trainings.of_group(owner.group) if owner.sure else None
+        if training is None:
+            return process
+        return replace(process, job=training.id, group=f"{POD}s of {training.id}")
 
     def _job_of(self, owner: Owner, at: Instant) -> tuple[Job, list[Event]]:
         """The job of an owner. A name that another owner has is qualified by the user: a claim
@@ -164,6 +178,17 @@ class Jobs:
         return Event(*at, self._node, kind, facts)
 
 
+def known_ranks(processes: Sequence[Found]) -> list[Found]:
+    """Without the ranks that several processes of a job claim: RANK is the pod's in a launcher, and
+    in children that set their own later.
+    """
+    claimed = Counter((process.owner, process.rank) for process in processes)
+    return [
+        replace(process, rank=-1) if claimed[process.owner, process.rank] > 1 else process
+        for process in processes
+    ]
+
+
 def hosts_of(processes: Sequence[Found]) -> dict[str, int]:
     """How many hosts the job has: its launcher gave the number of ranks and the hosts are alike, or
     Slurm gave the number of nodes.
@@ -172,7 +197,7 @@ def hosts_of(processes: Sequence[Found]) -> dict[str, int]:
     node, and join them later.
     """
     environment, here = processes[0].environment, len({p.rank for p in processes})
-    size = number_of(environment, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
+    size = number_of(environment, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
     if size > 0 and size % here == 0:
         return {"hosts": size // here}
     step, allocated = (

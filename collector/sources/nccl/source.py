@@ -14,6 +14,7 @@ from pathlib import Path
 
 from collector.node.gpu_processes import GpuProcesses
 from collector.node.pods_by_gpu import PodsByGpu
+from collector.node.trainings import Trainings
 from collector.sources.nccl.discovery.found import Found, Glance, Seen
 from collector.sources.nccl.discovery.holding import holding
 from collector.sources.nccl.discovery.library import Versions, version_of
@@ -83,6 +84,7 @@ class NcclSource:
         holders: GpuProcesses | None = None,
         hidden: Collection[str] = (),
         pods: PodsByGpu | None = None,
+        trainings: Trainings | None = None,
         users: JobUsers | None = None,
     ) -> None:
         self._users = users or JobUsers()
@@ -91,7 +93,7 @@ class NcclSource:
         self._desk, self._cuts = desk or LocalDesk(NcclReader(proc)), cuts or Cuts(metrics)
         self._scanner, self._holders = Scanner(proc, opened, self._seen), holders or GpuProcesses()
         self._versions = Versions(proc)
-        self._jobs = Jobs(host, hidden=hidden, pods=pods)
+        self._jobs = Jobs(host, hidden=hidden, pods=pods, trainings=trainings)
         self._ras = RasPoller(host, proc, mode, metrics, self._desk)
         self._proc = proc
         self._patience = Patience()

@@ -19,7 +19,10 @@ from pipeline.catalog import EVENTS, device_job
 MASK = "***"
 HIDDEN = ("process", "pid", "cgroup", "task_cgroup")
 OF_PEOPLE = ("user", "note")  # of those who took an incident on, or a device out of service
-OF_JOBS = {"job_started": ("name",)}  # what users call their work
+# what users call their work
+OF_JOBS = {"job_started": ("name",), "pod_ended": ("pod", "container")}
+# The id of a training of Kubernetes: namespace, name and letters of a UID, which stay.
+_TRAINING = re.compile(r"(?<![\w./-])[a-z0-9.-]{1,253}/[a-z0-9.-]{1,253}\.([0-9a-f]{8})(?!\w)")
 # The driver's own lines name the process among much that a vendor needs:
 # `pid=1234, name=python3, Ch 00000008, ...`.
 KEPT_LINES = ("xid", "sxid")
@@ -43,19 +46,24 @@ class Redaction:
         )
 
     def text(self, text: str) -> str:
-        """A text without names of processes.
+        """A text without names of processes and trainings.
 
+        >>> Redaction().text("job ml/llm.1a2b3c4d"), Redaction().text("mlx5_0/1")
+        ('job training.1a2b3c4d', 'mlx5_0/1')
         >>> Redaction(["train.py"]).text("Xid 31, pid=71, name=python3, Ch 8: train.py")
         'Xid 31, pid=***, name=***, Ch 8: ***'
         """
         if self._names is not None:
             text = self._names.sub(MASK, text)
+        text = _TRAINING.sub(r"training.\1", text)
         return _NUMBERED.sub(rf"\1\2{MASK}", _NAMED.sub(rf"\1\2\4\5{MASK}", text))
 
     def attributes(self, kind: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes of an event without what is about a process or a person."""
         left_out = (*HIDDEN, *OF_PEOPLE, *OF_JOBS.get(kind, ()))
         kept = {k: v for k, v in attributes.items() if k not in left_out}
+        if "job" in kept:
+            kept["job"] = self.text(str(kept["job"]))
         if "text" in kept:
             about_process = kind not in KEPT_LINES and kind in _OF_PROCESSES
             kept["text"] = MASK if about_process else self.text(str(kept["text"]))
@@ -63,6 +71,8 @@ class Redaction:
 
     def table(self, name: str, rows: pa.Table) -> pa.Table:
         """Rows of a table of the store as they may leave."""
+        if "device" in rows.column_names:
+            rows = _with(rows, "device", _each(self.text, rows["device"].to_pylist()))
         if name == "events":
             kinds, given = rows["kind"].to_pylist(), rows["attributes"].to_pylist()
             masked = [
@@ -79,6 +89,8 @@ class Redaction:
             rows = _with(rows, "summary", _each(self.text, rows["summary"].to_pylist()))
         if name == "incidents":
             rows = _with(rows, "ended", _each(self.text, rows["ended"].to_pylist()))
+            jobs = [_each(self.text, jobs or []) for jobs in rows["jobs"].to_pylist()]
+            rows = _with(rows, "jobs", jobs)
             for column in ("note", "acknowledged_by"):
                 rows = _with(
                     rows, column, [MASK if value else value for value in rows[column].to_pylist()]
@@ -113,9 +125,8 @@ def _of_device(kind: str, attributes: str) -> str:
     """Facts of a device as they may leave: whose job it was stays here."""
     if kind != device_job.KIND:
         return attributes
-    return _json(
-        {k: v for k, v in orjson.loads(attributes).items() if k not in device_job.PERSONAL}
-    )
+    kept = {k: v for k, v in orjson.loads(attributes).items() if k not in device_job.PERSONAL}
+    return _json({k: Redaction().text(v) if k == "job" else v for k, v in kept.items()})
 
 
 def _with(rows: pa.Table, column: str, values: list[Any]) -> pa.Table:

@@ -127,7 +127,7 @@ def _key(text: str, events: Mapping[str, Sequence[tuple[Event, str]]]) -> str:
             key
             for key, rows in events.items()
             if any(event.attributes.get("name") == text for event, _ in rows)
-            or (len(text) > 3 and key.endswith(f"/{text}"))
+            or (key.rpartition(".")[0] == text and "/" in text)
         }
     )
     if len(named) == 1:

@@ -38,7 +38,7 @@ class StoredJob:
         self, root: Path, minutes: int = 90, *, job: str = JOB, begin_ns: int = BEGIN_NS
     ) -> None:
         self.root, self.minutes, self.job, self.begin_ns = root, minutes, job, begin_ns
-        self.maker = StoreMaker(root, boot=f"{job}-{begin_ns}")
+        self.maker = StoreMaker(root, boot=f"{job.rpartition('/')[2]}-{begin_ns}")
         self.stalled = minutes  # from this minute on its ranks spin
         self.open_on: set[str] = set()  # hosts on which its end is not seen
 
@@ -66,7 +66,7 @@ class StoredJob:
                     "nccl_process_found",
                     pid=pid(gpu),
                     rank=rank(host, gpu),
-                    job=f"{self.job}.0",
+                    job=f"{self.job}.0" if self.job.isdecimal() else self.job,
                     gpus=uuid(host, gpu),
                 )
         for minute in range(self.minutes):

@@ -158,6 +158,58 @@ DEATHS = (
 )
 
 
+POD = "ml/llm.1a2b3c4d"
+
+
+def pod_end(job: StoredJob, host: str, **facts: Any) -> None:
+    """The API server has how a container ended."""
+    job.event(
+        host,
+        job.minutes - 0.1,
+        "pod_ended",
+        job=POD,
+        pod=f"ml/llm-{host}",
+        container="main",
+        **facts,
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "cause", "words"),
+    [
+        ({"exit_code": 137, "reason": "OOMKilled"}, "host_memory", "pod ml/llm-n2"),
+        ({"exit_code": 139, "reason": "Error"}, "signal", "SIGSEGV"),
+        ({"exit_code": 1, "reason": "Error"}, "exit", "exit code 1"),
+        (
+            {"exit_code": 143, "disruption": "PreemptionByScheduler", "deleted": True},
+            "preempted",
+            "PreemptionByScheduler",
+        ),
+        ({"exit_code": 137, "disruption": "DeletionByTaintManager"}, "node_failed", "pod ml"),
+        ({"exit_code": 137, "pod_reason": "DeadlineExceeded"}, "time_limit", "Deadline"),
+        ({"exit_code": 143, "deleted": True}, "cancelled", "was cancelled"),
+        ({"exit_code": 0, "reason": "Completed"}, "completed", "It completed"),
+    ],
+)
+def test_a_training_of_kubernetes_has_its_page_too(
+    tmp_path: Path,
+    facts: dict[str, Any],
+    cause: str,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By the end of its pods, which is gone with them; found by its short name."""
+    job = StoredJob(tmp_path, 20, job=POD)
+    pod_end(job, "n2", **facts)
+    job.run()
+    root = job.close()
+    argv = ["explain", "job", "llm", "--format", "json", "--storage.path", str(root)]
+    assert main(argv) == 0
+    told = json.loads(capsys.readouterr().out)["ended_by"]
+    assert told["cause"] == cause
+    assert words in told["sentence"]
+
+
 def read(capsys: pytest.CaptureFixture[str], root: Path, form: str, *more: str) -> str:
     """The page in a form."""
     argv = ["explain", "job", JOB, "--format", form, "--storage.path", str(root), *more]

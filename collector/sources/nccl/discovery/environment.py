@@ -33,6 +33,8 @@ KEPT = frozenset(
             "WORLD_SIZE",
             "OMPI_COMM_WORLD_RANK",
             "PMIX_RANK",
+            "PMI_RANK",
+            "PMI_SIZE",
             "CUDA_VISIBLE_DEVICES",
         ),
         *("NCCL_RAS_ENABLE", "NCCL_RAS_ADDR", "NCCL_RAS_TIMEOUT_FACTOR", "NCCL_DEBUG_FILE"),
@@ -89,7 +91,9 @@ def job_of(environment: Mapping[str, str], cgroup: str) -> str:
 
 def rank_of(environment: Mapping[str, str]) -> int:
     """The rank in the job as its launcher gave it, -1 where it did not."""
-    return number_of(environment, "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
+    return number_of(
+        environment, "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"
+    )
 
 
 def number_of(environment: Mapping[str, str], *names: str) -> int:

@@ -76,3 +76,18 @@ def test_whose_job_it_was_stays_here() -> None:
     rows = Redaction().table("devices", dict(gathered.tables())["devices"]).to_pylist()
     kept = {row["kind"]: loads(row["attributes"]) for row in rows}
     assert kept == {"device_job": {"uuid": "GPU-1", "job": "71"}, "gpu": dict(gpu(0).attributes)}
+
+
+def test_trainings_lose_their_names_and_stay_apart() -> None:
+    """Namespace and name of a training are its user's words; the letters of its UID stay."""
+    redaction = Redaction()
+    ended = {"job": "ml/llm.1a2b3c4d", "pod": "ml/llm-0", "container": "main", "exit_code": 1}
+    assert redaction.attributes("pod_ended", ended) == {"job": "training.1a2b3c4d", "exit_code": 1}
+    gathered = Gathered()
+    about = replace(
+        INCIDENT, summary="Job ml/llm.1a2b3c4d stalled.", jobs=("ml/llm.1a2b3c4d", "71")
+    )
+    gathered.add(observed(FakeClock()), (), (about,))
+    (row,) = redaction.table("incidents", dict(gathered.tables())["incidents"]).to_pylist()
+    assert row["jobs"] == ["training.1a2b3c4d", "71"]
+    assert row["summary"] == "Job training.1a2b3c4d stalled."

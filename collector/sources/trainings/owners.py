@@ -1,0 +1,185 @@
+"""From a pod up its owners to the object that somebody created.
+
+An owner counts where the API server has it under that name with that very UID: names are used
+again. Labels are the tenant's own words; they only tell parts of one owner apart, in its namespace.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from collector.node.trainings import Training
+from collector.sources.nccl.sanitize import printable
+from collector.sources.trainings.kinds import KINDS, Kind, Object
+
+MAX_HOPS = 8  # a LeaderWorkerSet's worker is five objects away
+MAX_KNOWN = 4096  # owners that are remembered
+MAX_NAME = 253  # RFC 1123 subdomain, as all names of Kubernetes
+UID_LETTERS = 8
+GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
+# One program for all of these pods, where no owner says so.
+GROUPS = (
+    ("annotations", "scheduling.k8s.io/group-name"),
+    ("labels", "scheduling.x-k8s.io/pod-group"),
+    ("labels", "scheduling.sigs.k8s.io/pod-group"),
+)
+SLURM_JOB = "scheduler.slinky.slurm.net/slurm-jobid"  # of slurm-bridge: the same job under Slurm
+BRIDGE = "slurm-bridge"
+# An object by its path; None where there is none, or it may not be read.
+Get = Callable[[str], Object | None]
+
+
+class Owner(NamedTuple):
+    """One object of a chain."""
+
+    group: str
+    kind: str
+    name: str
+    uid: str
+    version: str = ""
+
+
+class Found(NamedTuple):
+    """What is kept of an object: its own owner, how many pods it has (0: unknown), and whether they
+    are one program. Its templates, with the environments of users, are not.
+    """
+
+    owner: Owner | None = None
+    pods: int = 0
+    gang: bool = False
+
+
+UNREAD = Found()
+
+
+class Owners:
+    """Follows chains; remembers objects by UID, which never becomes another's.
+
+    ``opaque``: names are nobody's to see, so jobs are called by UIDs.
+    """
+
+    def __init__(self, get: Get, *, opaque: bool = False) -> None:
+        self._get, self._opaque = get, opaque
+        self._known: OrderedDict[str, Found] = OrderedDict()
+
+    def training(self, pod: Object) -> Training | None:
+        """The training that a pod belongs to; None for a server, and for a pod of nobody."""
+        found = self._training(pod)
+        if found is None or not self._opaque or found.kind == BRIDGE:
+            return found
+        ident = found.uid or blake2b(found.id.encode("utf-8", "replace"), digest_size=6).hexdigest()
+        return replace(found, id=f"training.{ident}", namespace="", name="")
+
+    def _training(self, pod: Object) -> Training | None:
+        metadata = _mapping(pod.get("metadata"))
+        namespace = _text(metadata, "namespace")
+        slurm = _label(metadata, "annotations", SLURM_JOB) or _label(metadata, "labels", SLURM_JOB)
+        chain = self._chain(namespace, metadata)
+        group = next(filter(None, (_label(metadata, *place) for place in GROUPS)), "")
+        if slurm.isascii() and slurm.isdecimal():
+            return Training(slurm, namespace, slurm, BRIDGE)
+        if not chain:
+            return _of_group(namespace, group) if group else None
+        top, found = chain[-1]
+        kind = KINDS.get((top.group, top.kind))
+        if kind is not None and kind.serves:
+            return None
+        if not found.gang and not group and found.pods != 1:
+            return _alone(namespace, top, metadata)  # its pods may have nothing in common
+        part = _label(metadata, "labels", GROUP_INDEX) if top.kind == "LeaderWorkerSet" else ""
+        name = f"{top.name}-{part}" if part.isdecimal() else top.name
+        ident = _id(namespace, name, top.uid)
+        return Training(ident, namespace, name, top.kind, top.uid, found.pods)
+
+    def _chain(self, namespace: str, metadata: Object) -> list[tuple[Owner, Found]]:
+        """Owners from the pod up, the last one that can be read or is named."""
+        chain: list[tuple[Owner, Found]] = []
+        seen: set[str] = set()
+        owner = controller(metadata)
+        while owner is not None and owner.uid not in seen and len(chain) < MAX_HOPS:
+            seen.add(owner.uid)
+            found = self._found(namespace, owner)
+            chain.append((owner, found))
+            owner = found.owner
+        return chain
+
+    def _found(self, namespace: str, owner: Owner) -> Found:
+        if owner.uid not in self._known:
+            self._known[owner.uid] = self._asked(namespace, owner)
+        self._known.move_to_end(owner.uid)
+        while len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+        return self._known[owner.uid]
+
+    def _asked(self, namespace: str, owner: Owner) -> Found:
+        """Of a kind that is not known nothing is asked: its pods are jobs of their own."""
+        kind = KINDS.get((owner.group, owner.kind))
+        answer = self._get(path(namespace, owner, kind)) if kind and kind.owned else None
+        metadata = _mapping(answer.get("metadata")) if answer else {}
+        if kind is None or answer is None or _text(metadata, "uid") != owner.uid:
+            return UNREAD
+        spec = _mapping(answer.get("spec"))
+        return Found(controller(metadata), kind.pods(spec), kind.gang(spec))
+
+    def forget_unread(self) -> None:
+        """Ask again for what could not be read."""
+        for uid in [uid for uid, found in self._known.items() if found is UNREAD]:
+            del self._known[uid]
+
+
+def controller(metadata: Object) -> Owner | None:
+    """The owner that controls an object, None without one."""
+    rows = metadata.get("ownerReferences")
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, Mapping) and row.get("controller") is True:
+            group, _, version = _text(row, "apiVersion").rpartition("/")
+            found = Owner(group, _text(row, "kind"), _text(row, "name"), _text(row, "uid"), version)
+            return found if all((found.kind, found.name, found.uid, version)) else None
+    return None
+
+
+def path(namespace: str, owner: Owner, kind: Kind) -> str:
+    """Of an object in the API.
+
+    >>> path("ml", Owner("batch", "Job", "a", "u", "v1"), KINDS["batch", "Job"])
+    '/apis/batch/v1/namespaces/ml/jobs/a'
+    """
+    version = quote(owner.version, safe="")  # it is the tenant's word
+    root = f"/apis/{owner.group}/{version}" if owner.group else f"/api/{version}"
+    return (
+        f"{root}/namespaces/{quote(namespace, safe='')}/{kind.plural}/{quote(owner.name, safe='')}"
+    )
+
+
+def _of_group(namespace: str, group: str) -> Training:
+    """Pods without an owner that are scheduled together."""
+    digest = blake2b(f"{namespace}/{group}".encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return Training(_id(namespace, group, digest), namespace, group, "PodGroup")
+
+
+def _alone(namespace: str, top: Owner, metadata: Object) -> Training:
+    """A pod that is a job by itself."""
+    name, uid = _text(metadata, "name"), _text(metadata, "uid")
+    return Training(_id(namespace, name, uid), namespace, name, top.kind, uid, 1)
+
+
+def _id(namespace: str, name: str, uid: str) -> str:
+    return f"{namespace}/{name}.{uid[:UID_LETTERS]}"
+
+
+def _label(metadata: Object, where: str, key: str) -> str:
+    return _text(_mapping(metadata.get(where)), key)
+
+
+def _text(node: Object, key: str) -> str:
+    value = node.get(key)
+    return printable(value, MAX_NAME).strip() if isinstance(value, str) else ""
+
+
+def _mapping(node: Any) -> Object:
+    return node if isinstance(node, Mapping) else {}

@@ -1,0 +1,264 @@
+"""The training of a pod by its owner chain, for every kind, and what tenants may not make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from collector.node.trainings import Training
+from collector.sources.trainings.owners import Owners, controller
+from tests.collector.sources.trainings.cluster import Cluster, Json, uid_of
+
+JOBSET = {
+    "replicatedJobs": [
+        {"replicas": 2, "template": {"spec": {"parallelism": 2, "completions": 2}}},
+        {"template": {"spec": {}}},
+    ]
+}
+INDEXED = {
+    "completions": 4,
+    "parallelism": 4,
+    "completionMode": "Indexed",
+    "template": {"spec": {"subdomain": "train"}},
+}
+
+
+def job(cluster: Cluster) -> Json:
+    """A Job whose pods find each other."""
+    return cluster.pod("a", cluster.add("batch/v1", "Job", "llm", spec=INDEXED))
+
+
+def single_job(cluster: Cluster) -> Json:
+    """A Job of one pod."""
+    return cluster.pod("a", cluster.add("batch/v1", "Job", "llm", spec={"parallelism": 1}))
+
+
+def jobset(cluster: Cluster) -> Json:
+    """Job > JobSet."""
+    top = cluster.add("jobset.x-k8s.io/v1alpha2", "JobSet", "llm", spec=JOBSET)
+    return cluster.pod("a", cluster.add("batch/v1", "Job", "llm-workers-0", top))
+
+
+def train_job(cluster: Cluster) -> Json:
+    """Job > JobSet > TrainJob."""
+    spec = {"trainer": {"numNodes": 3}}
+    top = cluster.add("trainer.kubeflow.org/v1alpha1", "TrainJob", "llm", spec=spec)
+    middle = cluster.add("jobset.x-k8s.io/v1alpha2", "JobSet", "llm-x", top, spec=JOBSET)
+    return cluster.pod("a", cluster.add("batch/v1", "Job", "llm-node-0", middle))
+
+
+def pytorch_job(cluster: Cluster) -> Json:
+    """A master and three workers."""
+    spec = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}}
+    return cluster.pod("a", cluster.add("kubeflow.org/v1", "PyTorchJob", "llm", spec=spec))
+
+
+def mpi_worker(cluster: Cluster) -> Json:
+    """A worker; the launcher computes nothing."""
+    spec = {"mpiReplicaSpecs": {"Launcher": {"replicas": 1}, "Worker": {"replicas": 2}}}
+    return cluster.pod("a", cluster.add("kubeflow.org/v2beta1", "MPIJob", "llm", spec=spec))
+
+
+def mpi_launcher(cluster: Cluster) -> Json:
+    """The launcher's Job > MPIJob."""
+    top = cluster.add("kubeflow.org/v2beta1", "MPIJob", "llm")
+    return cluster.pod("a", cluster.add("batch/v1", "Job", "llm-launcher", top))
+
+
+def ray_job(cluster: Cluster) -> Json:
+    """RayCluster > RayJob."""
+    top = cluster.add("ray.io/v1", "RayJob", "llm")
+    return cluster.pod("a", cluster.add("ray.io/v1", "RayCluster", "llm-raycluster", top))
+
+
+def volcano(cluster: Cluster) -> Json:
+    """Volcano's Job has the name of another kind."""
+    spec = {"minAvailable": 3, "tasks": [{"replicas": 1}, {"replicas": 2}]}
+    return cluster.pod("a", cluster.add("batch.volcano.sh/v1alpha1", "Job", "llm", spec=spec))
+
+
+def leader_worker_set(cluster: Cluster) -> Json:
+    """A worker: StatefulSet > leader pod > StatefulSet > LeaderWorkerSet; a group is a program."""
+    spec = {"replicas": 5, "leaderWorkerTemplate": {"size": 4}}
+    top = cluster.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "llm", spec=spec)
+    leader = cluster.pod("llm-0", cluster.add("apps/v1", "StatefulSet", "llm", top))
+    workers = cluster.add("apps/v1", "StatefulSet", "llm-0", leader)
+    labels = {"leaderworkerset.sigs.k8s.io/group-index": "0"}
+    return cluster.pod("llm-0-1", workers, labels=labels)
+
+
+def pod_group(cluster: Cluster) -> Json:
+    """Bare pods that are scheduled together."""
+    return cluster.pod("a", annotations={"scheduling.k8s.io/group-name": "llm"})
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "name", "pods"),
+    [
+        (job, "Job", "llm", 4),
+        (single_job, "Job", "llm", 1),
+        (jobset, "JobSet", "llm", 5),
+        (train_job, "TrainJob", "llm", 3),
+        (pytorch_job, "PyTorchJob", "llm", 4),
+        (mpi_worker, "MPIJob", "llm", 2),
+        (mpi_launcher, "MPIJob", "llm", 0),
+        (ray_job, "RayJob", "llm", 0),
+        (volcano, "Job", "llm", 3),
+        (leader_worker_set, "LeaderWorkerSet", "llm-0", 4),
+        (pod_group, "PodGroup", "llm", 0),
+    ],
+)
+def test_the_training_is_the_object_that_somebody_made(
+    make: Callable[[Cluster], Json], kind: str, name: str, pods: int
+) -> None:
+    """With its name, its kind, and how many pods compute."""
+    cluster = Cluster()
+    found = training(cluster, make(cluster))
+    assert found is not None
+    assert (found.kind, found.name, found.pods) == (kind, name, pods)
+    assert found.id.startswith(f"ml/{name}.")
+
+
+def training(cluster: Cluster, pod: Json) -> Training | None:
+    """By a reader that has seen nothing before."""
+
+    def get(path: str) -> Json | None:
+        try:
+            return cluster.get(path)
+        except OSError:
+            return None
+
+    return Owners(get).training(pod)
+
+
+def test_servers_and_queues_of_work_are_no_training() -> None:
+    """A Deployment's pods serve; a Job of many pods that do not know each other is as many jobs."""
+    cluster = Cluster()
+    deployment = cluster.add("apps/v1", "Deployment", "serve")
+    server = cluster.pod("s", cluster.add("apps/v1", "ReplicaSet", "serve-7d9", deployment))
+    assert training(cluster, server) is None
+    assert training(cluster, cluster.pod("nobody")) is None
+    queue = cluster.add("batch/v1", "Job", "eval", spec={"completions": 90, "parallelism": 8})
+    first, second = (training(cluster, cluster.pod(name, queue)) for name in ("e-1", "e-2"))
+    assert first is not None
+    assert second is not None
+    assert (first.id != second.id, first.pods) == (True, 1)
+
+
+def test_gangs_of_a_job_are_one() -> None:
+    """Where a pod group says that a Job's pods are scheduled together."""
+    cluster = Cluster()
+    queue = cluster.add("batch/v1", "Job", "llm", spec={"completions": 4, "parallelism": 4})
+    labels = {"scheduling.x-k8s.io/pod-group": "llm"}
+    found = {training(cluster, cluster.pod(name, queue, labels=labels)) for name in ("a", "b")}
+    assert [one.pods for one in found if one] == [4]
+
+
+def test_a_name_that_is_used_again_is_another_training() -> None:
+    """The UID tells them apart; a reference to one that is gone does not reach its successor."""
+    cluster = Cluster()
+    old = cluster.add("kubeflow.org/v1", "PyTorchJob", "llm", generation="1")
+    before = training(cluster, cluster.pod("a", old))
+    new = cluster.add("kubeflow.org/v1", "PyTorchJob", "llm", generation="2", spec={"x": 1})
+    after, orphan = (training(cluster, cluster.pod(n, o)) for n, o in (("b", new), ("c", old)))
+    assert before is not None
+    assert after is not None
+    assert orphan is not None
+    assert before.id != after.id
+    assert (orphan.kind, orphan.pods) == ("PyTorchJob", 1)  # a job by itself: its owner is gone
+
+
+def test_a_job_of_slurm_in_a_pod_is_that_job() -> None:
+    """slurm-bridge: one job under two names is counted once, under Slurm's."""
+    cluster = Cluster()
+    pod = cluster.pod("a", annotations={"scheduler.slinky.slurm.net/slurm-jobid": "4711"})
+    found = training(cluster, pod)
+    assert found is not None
+    assert found.id == "4711"
+
+
+def test_a_chain_in_a_circle_ends() -> None:
+    """Objects that own each other."""
+    cluster = Cluster()
+    one = cluster.add("batch/v1", "Job", "a")
+    two = cluster.add("jobset.x-k8s.io/v1alpha2", "JobSet", "b", one)
+    cluster.add("batch/v1", "Job", "a", two)
+    assert training(cluster, cluster.pod("p", one)) is not None
+
+
+def test_owners_are_asked_once() -> None:
+    """A thousand pods of a job cost two requests; what could not be read is asked for again."""
+    cluster, asked = Cluster(), list[str]()
+    top = cluster.add("jobset.x-k8s.io/v1alpha2", "JobSet", "llm", spec=JOBSET)
+    owner = cluster.add("batch/v1", "Job", "llm-0", top)
+
+    def get(path: str) -> Json | None:
+        asked.append(path)
+        return None if "jobsets" in path and len(asked) < 3 else cluster.get(path)
+
+    owners = Owners(get)
+    pods = [cluster.pod(f"p{n}", owner) for n in range(100)]
+    assert {owners.training(pod) for pod in pods[:50]}
+    assert len(asked) == 2
+    owners.forget_unread()
+    kinds = {found.kind for pod in pods if (found := owners.training(pod))}
+    assert (kinds, len(asked)) == ({"JobSet"}, 3)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"ownerReferences": 7},
+        {"ownerReferences": [None, "x", {}, {"controller": True}]},
+        {"ownerReferences": [{"controller": True, "kind": "Job", "name": "a", "uid": 1}]},
+        {"labels": [], "annotations": "x", "namespace": None, "uid": {}},
+    ],
+)
+def test_metadata_of_any_form_is_no_training(metadata: Any) -> None:
+    """Nothing raises."""
+    assert Owners(lambda path: {}).training({"metadata": metadata}) is None
+
+
+def test_a_path_holds_no_more_than_a_name() -> None:
+    """A version or name with a slash reaches no other object."""
+    asked: list[str] = []
+
+    def ask(path: str) -> None:
+        asked.append(path)
+
+    reference = {
+        "apiVersion": "batch/v1/../../api/v1/secrets?x=",
+        "kind": "Job",
+        "name": "../../secrets/token",
+        "uid": "u",
+        "controller": True,
+    }
+    owners = Owners(ask)
+    owners.training(
+        {"metadata": {"namespace": "ml", "name": "p", "uid": "q", "ownerReferences": [reference]}}
+    )
+    reference["apiVersion"] = "batch/v1"
+    owners = Owners(ask)
+    owners.training(
+        {"metadata": {"namespace": "ml", "name": "p", "uid": "q", "ownerReferences": [reference]}}
+    )
+    assert asked == ["/apis/batch/v1/namespaces/ml/jobs/..%2F..%2Fsecrets%2Ftoken"]
+    assert controller({"ownerReferences": [reference]}) is not None
+
+
+def test_ids_tell_nothing_where_names_are_hidden() -> None:
+    """Only UIDs are left."""
+    cluster = Cluster()
+    pod = pytorch_job(cluster)
+    found = Owners(cluster.get, opaque=True).training(pod)
+    assert found == Training(
+        f"training.{uid_of('PyTorchJob', 'llm', '')}",
+        "",
+        "",
+        "PyTorchJob",
+        uid_of("PyTorchJob", "llm", ""),
+        4,
+    )
