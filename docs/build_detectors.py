@@ -19,6 +19,7 @@ from curves import curve
 from detectors import DETECTORS, PAGES, module_of, prose_of
 from detectors.kit.page import Default, Needs
 from detectors.paging import PROVED
+from detectors.shadow import MISSING
 from evaluation.metrics.curve import BUDGETS
 from evaluation.runs.report import SAME_RUNS
 
@@ -87,6 +88,8 @@ def _page(name: str, scores: Mapping[str, Any]) -> Iterator[str]:
     yield f"- **Sources:** {'; '.join(page.sources)}"
     yield f"- **Clears:** {page.clears}"
     yield f"- **Default:** {_service(name)}"
+    if name in MISSING:
+        yield f"- **Missing to leave shadow mode:** {MISSING[name]}"
     yield f"- **What to do:** {page.next_step}"
     yield f"- **Columns:** {', '.join(f'`{kind}.{column}`' for kind, column in page.shows)}"
     yield f"- **Needs:** {_needs(page.needs)}"

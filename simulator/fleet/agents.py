@@ -40,6 +40,8 @@ class Agents:
         self._world = world
         streams = [np.random.default_rng(seed) for seed in seeds.spawn(2)]
         self._poll, self._balance = streams
+        self._runs = np.random.default_rng(seeds.spawn(1)[0])
+        self._missing = np.zeros(world.topology.nodes, np.int64)  # readings still to be missed
         self._nobody = Chunk()
         self._told_so_far = 0
         self._unstamped = {
@@ -79,7 +81,11 @@ class Agents:
         lost = {
             source: self._poll.random((ticks, nodes)) < world.loss for source in (NVML, INFINIBAND)
         }
+        skipped = at[:, None] % world.every != 0
+        if settings.missed_run > 1:
+            skipped |= self._in_runs(ticks)
         for missed in lost.values():
+            np.logical_or(missed, skipped, out=missed)
             missed[0] &= ~world.is_read
         world.is_read[:] = False
 
@@ -105,6 +111,18 @@ class Agents:
                 yield self._told(HOST, now, (self._node_frame(HOST, now, world.silent[HOST]),))
         world.gpu_columns.keep(gpus)
         world.port_columns.keep(ports)
+
+    def _in_runs(self, ticks: int) -> Flags:
+        """Readings that are missed in a row, (tick, node), of geometric length."""
+        settings, nodes = self._world.scenario.world, self._world.topology.nodes
+        chance = settings.missed_share / 2 / settings.missed_run
+        begins = self._runs.random((ticks, nodes)) < chance
+        lengths = self._runs.geometric(1 / settings.missed_run, (ticks, nodes))
+        missed = np.zeros((ticks, nodes), bool)
+        for tick in range(ticks):
+            self._missing = np.maximum(self._missing - 1, begins[tick] * lengths[tick])
+            missed[tick] = self._missing > 0
+        return missed
 
     def _gpu_errors(self, chunk: Chunk, ticks: int) -> None:
         """Counters of GPUs that faults keep moving, by the Poisson law."""

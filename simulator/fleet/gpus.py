@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.fleet.demand import Demands
+from simulator.fleet.noise import LongNoise
 from simulator.fleet.settings import Settings
 from simulator.gpus import (
     EXPONENT,
@@ -39,6 +40,7 @@ SPIKE = 0.7  # one sample in two thousand is 30 % low
 LOWEST_FACTOR = 0.35  # the governor goes no lower
 GOVERNOR_GAIN = 0.5  # of what is missing, per tick
 GPUS = 8
+FRONT_TAU_S = 40.0  # the air behind follows the power in front
 
 
 @dataclass(slots=True)
@@ -109,13 +111,27 @@ class FleetGpus:
         )
         spread = settings.silicon
         self.silicon = np.clip(rng.normal(0, spread, n), -2.4 * spread, 2.4 * spread)
+        widest = max(0.15, 2.5 * settings.r_th_spread)
         self._r_th = each("r_th") * (
-            1 + np.clip(rng.normal(0, settings.r_th_spread, n), -0.15, 0.15)
-        )
+            1 + np.clip(rng.normal(0, settings.r_th_spread, n), -widest, widest)
+        ).clip(0.5)
         self._preheat = rng.uniform(0, settings.preheat_c, n)
-        self._idle_mean_w = each("idle_w")
+        self._idle_mean_w = each("idle_w") * settings.idle_factor
         self._idle_w = self._idle_mean_w * rng.normal(1, 0.03, n)
-        self._tau = each("tau_s")
+        self._tau = np.full(n, settings.sink_tau_s) if settings.sink_tau_s else each("tau_s")
+        self._front = np.zeros(n)  # kelvin that the GPUs in front add
+        self._noise = (
+            LongNoise(
+                len(profiles),
+                GPUS,
+                minutes_sd=settings.clock_noise,
+                slow=settings.clock_slow,
+                shared=settings.clock_shared,
+                rng=rng.spawn(2)[1],
+            )
+            if settings.clock_noise
+            else None
+        )
         self._wander = rng.normal(0, settings.wander, n)
         self.job_offset = np.zeros(n)
         self._inlet_walk = 0.0
@@ -223,6 +239,13 @@ class FleetGpus:
         """Logarithm of the clock over the highest, without what heat and
         limits take; AR(0.95) at 10 s.
         """
+        noise = (
+            self._wandering(ticks, dt) if self._noise is None else self._noise.advance(ticks, dt)
+        )
+        noise += TYPICAL_LN + self.silicon + self.job_offset + np.log(self.clock_knob)
+        return np.minimum(noise, np.log(self.clock_lock), out=noise)
+
+    def _wandering(self, ticks: int, dt: float) -> Floats:
         rho = 0.95 ** (dt / 10)
         noise: Floats = self._rng.standard_normal((ticks, self.count), np.float32).astype(
             np.float64
@@ -233,8 +256,7 @@ class FleetGpus:
             state *= rho
             state += row
             row[:] = state
-        noise += TYPICAL_LN + self.silicon + self.job_offset + np.log(self.clock_knob)
-        return np.minimum(noise, np.log(self.clock_lock), out=noise)
+        return noise
 
     def _heat(
         self, times_s: Floats, dt: float, dynamic: Floats, waits: Floats, dram: Floats
@@ -268,7 +290,10 @@ class FleetGpus:
             scratch -= base
             scratch *= share[t]
             scratch += base  # mean power
+            if self._settings.front_k:
+                self._warm_rear(scratch, dt)
             scratch *= resistance
+            scratch += self._front
             scratch += still
             scratch += inlet[t]  # where temperature would settle
             core = core_c[t]
@@ -280,6 +305,13 @@ class FleetGpus:
         self.temperature_c = core.copy()
         heat.memory_c = core_c + memory_over
         return heat
+
+    def _warm_rear(self, watts: Floats, dt: float) -> None:
+        """The air behind the front half of each node's GPUs is as warm as their power makes it."""
+        share = (watts / self.limit_max_w).reshape(-1, GPUS)[:, : GPUS // 2].mean(axis=1)
+        wanted = np.zeros((len(share), GPUS))
+        wanted[:, GPUS // 2 :] = self._settings.front_k * share[:, None]
+        self._front += (1 - np.exp(-dt / FRONT_TAU_S)) * (wanted.ravel() - self._front)
 
     def _govern(self, heat: _Heat, t: int, core: Floats, memory: Floats, allowed: Floats) -> None:
         """Software slowdown holds core and memory at their highest operating temperatures; hardware

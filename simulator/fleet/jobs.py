@@ -42,6 +42,7 @@ class FleetJob:
     planned_end_s: float = field(default=0.0)
     name: str = "train"
     user: str = ""  # empty where the scheduler does not report one
+    gpus: int = GPUS_PER_NODE  # of each node: the others are nobody's
 
     def __post_init__(self) -> None:
         self.planned_end_s = self.planned_end_s or self.end_s
@@ -127,6 +128,8 @@ def _draw(
         load=float(rng.uniform(settings.load_low, settings.load_high)),
         checkpoint_s=float(rng.uniform(settings.checkpoint_low_s, settings.checkpoint_high_s)),
     )
+    if settings.step_s:
+        work = replace(work, step_s=settings.step_s * math.exp(rng.uniform(-0.7, 0.7)))
     if settings.jobs == "short":
         work = replace(work, init_s=20.0, end_s=start_s + float(rng.uniform(0.5, 1.5)) * SHORT_S)
     skew = rng.uniform(0, min(MAX_SKEW_S, 0.8 * work.checkpoint_s), len(nodes))

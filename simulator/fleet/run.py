@@ -17,16 +17,18 @@ from simulator.fleet.agents import Agents
 from simulator.fleet.background import background
 from simulator.fleet.faults import FAULTS
 from simulator.fleet.fec import histories
-from simulator.fleet.healthy import HEALTHY
+from simulator.fleet.healthy import HEALTHY, wide
 from simulator.fleet.jobs import schedule
+from simulator.fleet.models import others
 from simulator.fleet.plan import Draws, Plan
+from simulator.fleet.ranges import draw, widened
 from simulator.fleet.scenario import Scenario, Split
 from simulator.fleet.topology import Topology
 from simulator.fleet.truth import Truth
 from simulator.fleet.world import FleetState, Process
 from simulator.profile import Profile, load_profile
 
-PROFILE, MIXED_WITH = "hgx-h100", "hgx-a100"
+PROFILE = "hgx-h100"
 # Data and signalling rates of 4x links in Gb/s (IBTA volume 2; FEC and coding count as signalling).
 SPEEDS = {"HDR": (200, 212.5), "NDR": (400, 425.0), "XDR": (800, 850.0)}
 BEGIN_NS = 1_772_409_600 * SECOND_NS  # 2026-03-02, a Monday, at midnight UTC
@@ -126,11 +128,22 @@ def render(
     scenario, profile = _fabric(
         scenario, np.random.default_rng(_children(np.random.SeedSequence(words), 4)[3])
     )
+    if scenario.world.wide:
+        drawn = np.random.default_rng(_children(np.random.SeedSequence(words), 5)[4])
+        scenario = widened(scenario, draw(drawn, split))
     jobs = schedule(np.random.default_rng(queue), scenario.world, scenario.nodes, end_s)
-    other = load_profile(MIXED_WITH) if scenario.world.mixed_models else None
+    models = max(scenario.world.models, 1 + scenario.world.mixed_models)
     pod, known = scenario.world.pod_nodes, scenario.world.known
     topology = Topology(
-        profile, scenario.nodes, words[0] * 2 + words[1], BEGIN_NS, jobs, other, pod, known
+        profile,
+        scenario.nodes,
+        words[0] * 2 + words[1],
+        BEGIN_NS,
+        jobs,
+        others(round(models) - 1),
+        pod,
+        known,
+        in_blocks=scenario.world.models > 1,
     )
     plan = Plan(
         scenario,
@@ -139,6 +152,9 @@ def render(
         draws=Draws(split, magnitude),
         step_s=step_s,
     )
+    if scenario.world.wide:
+        wide.jobs(plan)
+        wide.air_and_readings(plan)
     {**FAULTS, **HEALTHY}[scenario.id](plan)
     return Run(
         scenario,

@@ -42,8 +42,8 @@ class Topology:
 
     ``known``: the leaf switch and the other end of each link, the rail alone, or nothing.
 
-    Swapped parts are not in here. ``jobs`` are all jobs of the run as they really ran. Every second
-    node is of the ``other`` profile, where there is one.
+    Swapped parts are not in here. ``jobs`` are all jobs of the run as they really ran. Nodes
+    are of the profile and of ``others`` by turns, or in blocks.
     """
 
     profile: Profile
@@ -51,9 +51,10 @@ class Topology:
     seed: int
     begin_ns: int
     jobs: Sequence[FleetJob] = field(default=(), compare=False)
-    other: Profile | None = None
+    others: tuple[Profile, ...] = ()
     pod: int = POD
     known: Known = "leaf"
+    in_blocks: bool = False
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -106,7 +107,8 @@ class Topology:
 
     def profile_of(self, node: int) -> Profile:
         """What a node is made of."""
-        return self.other if self.other is not None and node % 2 else self.profile
+        models = (self.profile, *self.others)
+        return models[node * len(models) // self.nodes if self.in_blocks else node % len(models)]
 
     def rack(self, node: int) -> str:
         """Name of a node's rack."""

@@ -83,6 +83,8 @@ class FleetState:
         # share of a node's readings that never arrive
         self.loss = np.full(topology.nodes, settings.loss)
         self.is_read = np.zeros(topology.nodes, bool)  # of these the next one does
+        self.every = np.ones(topology.nodes, np.int64)  # of so many readings one is made
+        self.every[1::2] = round(settings.every_read)
         self.gpu_state = np.full(self.gpus.count, OK)
         self.skew_ns = (
             self.rng.uniform(-settings.skew_s, settings.skew_s, topology.nodes).astype(np.int64)
@@ -153,8 +155,10 @@ class FleetState:
         self.work.start(job)
         rows = np.concatenate([np.arange(node * GPUS, (node + 1) * GPUS) for node in job.nodes])
         self.gpus.new_job(rows)
+        unused = rows[rows % GPUS >= job.gpus]
+        self.gpus.dead[unused] = self.gpus.processless[unused] = True
         for node in job.nodes:
-            gpus = " ".join(device.id for device in self.gpus_of(node))
+            gpus = " ".join(device.id for device in self.gpus_of(node)[: job.gpus])
             self.tell_node(
                 JOBS,
                 node,
@@ -169,5 +173,8 @@ class FleetState:
             )
         yield job.end_s - job.start_s
         self.work.end(job)
+        if len(unused):
+            works = self.gpu_state[unused] == OK
+            self.gpus.dead[unused[works]] = self.gpus.processless[unused[works]] = False
         for node in job.nodes:
             self.tell_node(JOBS, node, "job_ended", {"job": job.id, "outcome": job.outcome})

@@ -6,6 +6,7 @@ from detectors import DETECTORS
 from detectors.availability import Availability
 from detectors.kit.snapshot import Snapshotable, dump, load
 from detectors.paging import PROVED, ShadowMode, in_service, judge_in_service
+from detectors.shadow import MISSING
 from pipeline.finding import Finding
 from pipeline.frame import Device
 from pipeline.interfaces import Detector
@@ -26,6 +27,12 @@ def test_every_detector_is_asked_and_those_not_proved_are_in_shadow_mode() -> No
     asked = in_service()
     assert [detector.name for detector in asked] == list(DETECTORS)
     assert may_page(asked) == PROVED
+
+
+def test_a_detector_in_shadow_mode_says_what_it_lacks() -> None:
+    """One sentence at least for each that may not page, and for no other."""
+    assert set(MISSING) == set(DETECTORS) - PROVED
+    assert all(text.endswith(".") and len(text) > 40 for text in MISSING.values())
 
 
 def test_a_site_enables_paging_by_name_or_for_all() -> None:

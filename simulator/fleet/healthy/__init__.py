@@ -6,7 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from simulator.fleet.healthy import collectors, jobs, kernel, operations, phases, rooms, storage
+from simulator.fleet.healthy import (
+    collectors,
+    jobs,
+    kernel,
+    operations,
+    phases,
+    rooms,
+    storage,
+    wide,
+)
 from simulator.fleet.plan import Plan
 
 HEALTHY: Mapping[str, Callable[[Plan], None]] = {
@@ -45,4 +54,5 @@ HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H44": kernel.servers_back,
     "H45": kernel.planned_boots,
     "H46": kernel.over_at_once,
+    "H47": wide.life,
 }

@@ -38,7 +38,7 @@ def clocks(plan: Plan) -> None:
     for number in range(plan.pick("steps")):
         at = plan.on_grid(float(plan.rng.uniform(HOUR, plan.end_s - HOUR)))
         node = int(plan.rng.integers(plan.topology.nodes))
-        plan.inject(at, partial(_step, node=node, seconds=-90 if number % 2 == 0 else 45))
+        plan.inject(at, partial(step_clock, node=node, seconds=-90 if number % 2 == 0 else 45))
     plan.inject(0.0, partial(_late_batches, seed=int(plan.rng.integers(2**32))))
 
 
@@ -60,7 +60,8 @@ def sentinels(plan: Plan) -> None:
     plan.inject(0.0, partial(_damage, seed=int(plan.rng.integers(2**32))))
 
 
-def _step(world: FleetState, *, node: int, seconds: int) -> Process:
+def step_clock(world: FleetState, *, node: int, seconds: int) -> Process:
+    """The wall clock of a node is set."""
     world.tell_node("host", node, "clock_step", {"seconds": seconds})
     world.skew_ns[node] += seconds * SECOND_NS
     yield 0.0

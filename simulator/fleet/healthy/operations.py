@@ -38,7 +38,7 @@ def reloaded(plan: Plan) -> None:
             RELOAD_S if number % 2 else UPGRADE_S,
         )
         plan.drain(node, at, at + lasts)
-        plan.inject(at, partial(_reload, node=node, order=order, lasts=lasts))
+        plan.inject(at, partial(reload_driver, node=node, order=order, lasts=lasts))
 
 
 def swapped(plan: Plan) -> None:
@@ -156,7 +156,8 @@ def _mig_mode(world: FleetState, *, node: int) -> Process:
         yield MINUTE
 
 
-def _reload(world: FleetState, *, node: int, order: list[int], lasts: float) -> Process:
+def reload_driver(world: FleetState, *, node: int, order: list[int], lasts: float) -> Process:
+    """The driver of a node is loaded again: its GPUs answer nothing, then begin anew."""
     driver, host = world.topology.profile.host.driver, world.topology.node_devices[node]
     gpus = range(node * GPUS, (node + 1) * GPUS)
     for gpu in gpus:
