@@ -17,6 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 _ONE, _MANY = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
 _INT64, _INT32 = FieldDescriptorProto.TYPE_INT64, FieldDescriptorProto.TYPE_INT32
 _TEXT, _DOUBLE = FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.TYPE_DOUBLE
+_BYTES = FieldDescriptorProto.TYPE_BYTES
 
 # Message: its fields with number, type (of ours: by name) and whether there are many.
 MESSAGES: dict[str, dict[str, tuple[int, int | str, int]]] = {
@@ -33,7 +34,8 @@ MESSAGES: dict[str, dict[str, tuple[int, int | str, int]]] = {
     "ReadRequest": {"queries": (1, "Query", _MANY), "accepted_response_types": (2, _INT32, _MANY)},
     "Label": {"name": (1, _TEXT, _ONE), "value": (2, _TEXT, _ONE)},
     "Sample": {"value": (1, _DOUBLE, _ONE), "timestamp": (2, _INT64, _ONE)},
-    "TimeSeries": {"labels": (1, "Label", _MANY), "samples": (2, "Sample", _MANY)},
+    # samples undecoded (history/site/samples.py): messages and bytes are alike on the wire
+    "TimeSeries": {"labels": (1, "Label", _MANY), "samples": (2, _BYTES, _MANY)},
     "QueryResult": {"timeseries": (1, "TimeSeries", _MANY)},
     "ReadResponse": {"results": (1, "QueryResult", _MANY)},
 }

@@ -6,16 +6,19 @@ answer is one of a ReadResponse. Officially not a stable interface, so what it s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import cramjam
-import numpy as np
 from google.protobuf.message import DecodeError
 
 from history.site.http import MAX_BYTES, Answer, Http
 from history.site.messages import message
+from history.site.samples import arrays
 from history.site.series import Series, SiteError, TooMuchError, clean
+
+if TYPE_CHECKING:
+    from history.site.samples import Arrays
 
 PATH = "/api/v1/read"
 HEADERS = {
@@ -37,9 +40,7 @@ def read(http: Http, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
     answer = http.post(PATH, body, HEADERS)
     for result in _decoded(answer, http.url).results:
         for one in result.timeseries:
-            n = len(one.samples)
-            times = np.fromiter((s.timestamp for s in one.samples), np.int64, n)
-            values = np.fromiter((s.value for s in one.samples), np.float64, n)
+            times, values = _arrays(one.samples, http.url)
             labels = {label.name: label.value for label in one.labels}
             yield clean(labels, times, values, (begin_ms, end_ms))
 
@@ -50,6 +51,13 @@ def is_offered(http: Http, now_ms: int) -> bool:
         return not list(read(http, "tocsin_import_asks", now_ms - 1000, now_ms))
     except SiteError:
         return False
+
+
+def _arrays(samples: Sequence[bytes], url: str) -> Arrays:
+    try:
+        return arrays(samples)
+    except DecodeError as error:
+        raise SiteError(f"{url}{PATH}: a torn answer: {error}") from None
 
 
 def _decoded(answer: Answer, url: str) -> Any:

@@ -66,7 +66,8 @@ def clean(
     within the span, without NaN.
     """
     kept = ~np.isnan(values) & (times_ms >= span[0]) & (times_ms < span[1])
-    times_ms, values = times_ms[kept], values[kept]
+    if not kept.all():
+        times_ms, values = times_ms[kept], values[kept]
     if len(times_ms) > 1 and not (np.diff(times_ms) > 0).all():
         times_ms, first = np.unique(times_ms, return_index=True)
         values = values[first]

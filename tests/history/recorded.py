@@ -85,9 +85,8 @@ def _answers(url: str) -> bool:
 @contextmanager
 def prometheus(recorded: Recorded, folder: Path, part: Part = need) -> Iterator[str]:
     """A real Prometheus whose blocks hold the history; its URL."""
-    text, data, config = folder / "history.om", folder / "data", folder / "prometheus.yml"
+    text, data = folder / "history.om", folder / "data"
     text.write_text(recorded.text(1000) + "# EOF\n")
-    config.write_text("global: {}\n")
     promtool = part("promtool", "prometheus")
     subprocess.run(
         [promtool, "tsdb", "create-blocks-from", "openmetrics", str(text), str(data)],
@@ -95,6 +94,15 @@ def prometheus(recorded: Recorded, folder: Path, part: Part = need) -> Iterator[
         capture_output=True,
         timeout=PATIENCE_S,
     )
+    with serving(data, folder, part) as url:
+        yield url
+
+
+@contextmanager
+def serving(data: Path, folder: Path, part: Part = need) -> Iterator[str]:
+    """A real Prometheus on these blocks; its URL."""
+    config = folder / "prometheus.yml"
+    config.write_text("global: {}\n")
     url = f"http://127.0.0.1:{_port()}"
     argv = [
         part("prometheus", "prometheus"),

@@ -5,7 +5,7 @@ node_exporter's ports, each scrape at its time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,6 +55,16 @@ class SimulatedSite:
                     own = times[first:last], values[first:last]
                     yield clean(labels, *own, (begin_ms, end_ms))
 
+    def text(self) -> str:
+        """OpenMetrics, a family's lines together."""
+        lines: list[str] = []
+        for labels, times, values in sorted(self.series, key=lambda one: one[0]["__name__"]):
+            inside = ",".join(f'{k}="{v}"' for k, v in labels.items() if k != "__name__")
+            head = f"{labels['__name__']}{{{inside}}} "
+            pairs = zip(values.tolist(), times.tolist(), strict=True)
+            lines += [f"{head}{value!r} {ms / 1000:.3f}" for value, ms in pairs]
+        return "\n".join([*lines, "# EOF"]) + "\n"
+
     def add(self, labels: Mapping[str, str], times: Iterable[int], values: Iterable[float]) -> None:
         """A series."""
         at = np.fromiter(times, np.int64)
@@ -64,8 +74,9 @@ class SimulatedSite:
 class Scraper:
     """Scrapes observations of a simulated fleet: takes them in their order, gives the site."""
 
-    def __init__(self) -> None:
-        self._columns = exported()
+    def __init__(self, only: Container[str] = ()) -> None:
+        known = exported()
+        self._columns = {name: c for name, c in known.items() if not only or name in only}
         by_kind: dict[str, list[str]] = defaultdict(list)
         for name, column in self._columns.items():
             by_kind[column.kind].append(name)
@@ -84,6 +95,12 @@ class Scraper:
         for frame in observation.frames:
             if frame.kind in self._names:
                 self._scrape(frame, observation.time_ns // MS)
+
+    def forget(self) -> None:
+        """What was scraped so far; jobs and last XIDs stay."""
+        self._times.clear()
+        self._frames.clear()
+        self._state.clear()
 
     def site(self) -> SimulatedSite:
         """All series; a job that changes ends a series and begins another."""
