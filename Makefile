@@ -31,6 +31,13 @@ FLEET_SPEED = $(if $(filter file,$(origin SPEED)),60,$(SPEED))
 demo-fleet: demo-fleet-intro $(VENV)/.fleet ## a bad day of 16 simulated nodes with NATS and two gateways, on 127.0.0.1:9400 and 9401; no root
 	@exec $(VENV)/bin/python tools/demo_fleet.py --folder $(FLEET_DEMO) --address $(ADDRESS) --day $(DAY) --speed $(FLEET_SPEED)
 
+BACKTEST_DEMO = $(if $(filter file,$(origin DEMO)),.demo-backtest,$(DEMO))
+DAYS ?= 30
+
+.PHONY: demo-backtest
+demo-backtest: $(VENV)/.tests ## a report on a real Prometheus that is filled from a simulated month; DAYS=5; needs the Debian package prometheus
+	@PYTHONPATH=. $(VENV)/bin/python tools/demo_backtest.py --folder $(BACKTEST_DEMO) --days $(DAYS)
+
 stack: ## three simulated nodes with Prometheus, Alertmanager, Grafana and an object store in containers; COMPOSE="podman compose"
 	@COMPOSE="$(COMPOSE)" tools/stack.sh
 

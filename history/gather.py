@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from history.hour import Joined, Replica, Twin, changes, joined
-from history.meaning import dcgm_exporter, node_exporter
+from history.meaning import dcgm_exporter, fabric_exporters, node_exporter, nvidia_gpu_exporter
 from history.meaning.column import Column
 from history.meaning.labels import LabelMap, Labels
 from history.remembered import Host
 from history.site.series import Series
 from pipeline.exporters import DCGM_EXPORTER as GPUS
+from pipeline.exporters import FABRIC_EXPORTER as FABRIC
 from pipeline.exporters import NODE_EXPORTER as NODE
 from pipeline.frame import Device
 from pipeline.gpu_state import GpuState
@@ -25,9 +26,10 @@ from pipeline.store.files.scraped import Scrapes, Sheet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NUMBERS = {GPUS: 0, NODE: 1}
+NUMBERS = {GPUS: 0, NODE: 1, FABRIC: 2}
 STATE = Column("gpu", "state")
 XID = Column("gpu", "xid")  # the code of the last one: becomes events
+EXPORTER = "exporter"  # of a port, where it is not its node's own
 MAX_XID = 100_000  # beyond is no code: today's end at 176
 FACTS = {
     "gpu": "index",
@@ -55,6 +57,8 @@ def columns() -> dict[str, tuple[str, Column]]:
     """Every metric that is understood, with its source and column."""
     known = {name: (GPUS, column) for name, column in dcgm_exporter.columns().items()}
     known |= dict.fromkeys(dcgm_exporter.xid_names(), (GPUS, XID))
+    known |= {name: (GPUS, column) for name, column in nvidia_gpu_exporter.COLUMNS.items()}
+    known |= {name: (FABRIC, column) for name, column in fabric_exporters.COLUMNS.items()}
     return known | {name: (NODE, column) for name, column in node_exporter.COLUMNS.items()}
 
 
@@ -76,12 +80,9 @@ class Hour:
     def take(self, series: Series) -> None:
         """A series of a metric that is understood."""
         source, column = self._known[series.name]
-        host = self._labels.host(series.labels)
-        device = self._device(source, column, series.labels, host)
+        host, device, facts = self._place(source, column, series.labels)
         if not host or not device:
-            self._skip(
-                series, "MIG instance" if "GPU_I_ID" in series.labels else "no node or device"
-            )
+            self._skip(series, _why(source, series.labels))
             return
         if not len(series.times_ms):
             return
@@ -91,24 +92,25 @@ class Hour:
         self._twins[host, source][replica].add(device, column, series)
         remembered = self._hosts.setdefault(host, Host())
         if column.kind == "gpu":
-            facts = {
-                ours: series.labels[label]
-                for label, ours in FACTS.items()
-                if series.labels.get(label)
-            }
             remembered.see(device, facts, int(series.times_ms[-1]))
             self._take_job(host, device, series)
         elif column.kind == "ib_port":
-            facts = {name: series.labels[name] for name in ("device", "port")}
             remembered.ports[device] = facts
 
-    def _device(self, source: str, column: Column, labels: Labels, host: str) -> str:
+    def _place(
+        self, source: str, column: Column, labels: Labels
+    ) -> tuple[str, str, dict[str, str]]:
+        """Node, device and facts of a series; node or device are empty where it names none."""
+        if source == FABRIC:
+            host, adapter, port = fabric_exporters.port_of(labels, self._labels.nodes)
+            return host, *_port(host, adapter, port, {EXPORTER: FABRIC})
+        host = self._labels.host(labels)
         if source == GPUS:
-            return "" if "GPU_I_ID" in labels else self._labels.gpu_of(labels)
+            facts = {ours: labels[label] for label, ours in FACTS.items() if labels.get(label)}
+            return host, "" if "GPU_I_ID" in labels else self._labels.gpu_of(labels), facts
         if column.kind == "ib_port":
-            device, port = labels.get("device", ""), labels.get("port", "")
-            return f"{host}/{device}/{port}" if device and port else ""
-        return host
+            return host, *_port(host, labels.get("device", ""), labels.get("port", ""), {})
+        return host, host, {}
 
     def _skip(self, series: Series, why: str) -> None:
         self._account.skipped[why, series.name] += len(series.times_ms)
@@ -129,6 +131,7 @@ class Hour:
                 for source in NUMBERS
                 if (host, source) in self._twins
             }
+            self._without_twice(whole, remembered)
             self._account.conflicts += sum(one.conflicts for one in whole.values())
             boots = _Boots(host, whole.get(NODE), remembered)
             yield (
@@ -148,12 +151,24 @@ class Hour:
             if GPUS in whole:
                 remembered.forget(int(whole[GPUS].times_ms[-1]))
 
+    def _without_twice(self, whole: dict[str, Joined], remembered: Host) -> None:
+        """Ports that the node's own exporter shows are not taken from the fabric's as well."""
+        own = whole.get(NODE)
+        if FABRIC in whole and own and any(column.kind == "ib_port" for _, column in own.cells):
+            samples = sum(int((~np.isnan(v)).sum()) for v in whole.pop(FABRIC).cells.values())
+            self._account.skipped["node_exporter has these ports", FABRIC] += samples
+            ports = remembered.ports.items()
+            remembered.ports = {name: one for name, one in ports if EXPORTER not in one}
+
     def _sheets(self, host: str, source: str, one: Joined, remembered: Host) -> list[Sheet]:
         if source == GPUS:
             sheet = _sheet(one, "gpu", remembered.gpu_devices(host))
             return [_with_states(sheet)]
+        by = FABRIC if source == FABRIC else ""
         ports = tuple(
-            Device(host, "ib_port", name, facts) for name, facts in sorted(remembered.ports.items())
+            Device(host, "ib_port", name, facts)
+            for name, facts in sorted(remembered.ports.items())
+            if facts.get(EXPORTER, "") == by
         )
         sheets = [_sheet(one, "ib_port", ports), _sheet(one, "node", (Device(host, "node", host),))]
         return [sheet for sheet in sheets if sheet.columns and sheet.devices]
@@ -187,6 +202,19 @@ class Hour:
                     about["gpus"] = " ".join(gpus)
                 kind = "job_started" if gpus else "job_ended"
                 yield Event(at * 1_000_000, 0, node, kind, about)
+
+
+def _port(
+    host: str, adapter: str, port: str, more: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
+    named = bool(adapter and port)
+    return f"{host}/{adapter}/{port}" if named else "", {"device": adapter, "port": port, **more}
+
+
+def _why(source: str, labels: Labels) -> str:
+    if "GPU_I_ID" in labels:
+        return "MIG instance"
+    return "switch, or adapter of no known node" if source == FABRIC else "no node or device"
 
 
 def _sheet(one: Joined, kind: str, devices: tuple[Device, ...]) -> Sheet:

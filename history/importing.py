@@ -5,14 +5,14 @@ ended goes on where it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from history.gather import Account, Hour, columns
-from history.meaning import dcgm_exporter, node_exporter
+from history.meaning import dcgm_exporter, fabric_exporters, node_exporter
 from history.meaning.labels import LabelMap, proposed
 from history.meaning.site_facts import FACTS
 from history.remembered import HOUR_MS, Host
@@ -87,7 +87,12 @@ def _proposed(
         if node_exporter.NAMES in names
         else []
     )
-    return proposed([one.labels for one in gpus], [one.labels for one in hosts])
+    made = proposed([one.labels for one in gpus], [one.labels for one in hosts])
+    if fabric_exporters.INFO not in names:
+        return made
+    infos = site.read(fabric_exporters.INFO, hour, min(hour + HOUR_MS, end_ms))
+    by_guid = fabric_exporters.nodes_of(one.labels for one in infos)
+    return replace(made, nodes={**by_guid, **made.nodes})
 
 
 def bring(

@@ -137,9 +137,9 @@ def beside(run: Run, site: SimulatedSite, number: int) -> None:
             site.add({**fired, **where}, at[values > 0].tolist(), [1.0] * int((values > 0).sum()))
     for host in {_host(truth) for truth in run.truth}:
         spans = [_drained(truth) for truth in run.truth if _host(truth) == host]
-        values = [float(any(a <= ms < z for a, z in spans)) for ms in times]
+        cordoned = [float(any(a <= ms < z for a, z in spans)) for ms in times]
         name = {"__name__": "kube_node_spec_unschedulable", "node": host, "job": "ksm"}
-        site.add(name, times, values)
+        site.add(name, times, cordoned)
 
 
 def _is_xid(labels: object) -> bool:
@@ -147,10 +147,11 @@ def _is_xid(labels: object) -> bool:
 
 
 def _drained(truth: Truth) -> tuple[int, int]:
-    """From when to when its node is cordoned, unix ms: noticed after three hours, back a shift
-    later.
+    """From when to when its node is cordoned, unix ms: noticed after one to eight hours, by the
+    hour of the day, and back a shift later.
     """
-    begin = truth.onset_ns // 10**6 + 3 * 3_600_000
+    hour = truth.onset_ns // (3600 * 10**9) % 8
+    begin = truth.onset_ns // 10**6 + (1 + hour) * 3_600_000
     return begin, begin + 8 * 3_600_000
 
 

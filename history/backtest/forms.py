@@ -22,12 +22,13 @@ th,td{text-align:left;vertical-align:top}
 .tiles div{border:1px solid #d8dee4;border-radius:.5rem;padding:.6rem .9rem;max-width:13rem}
 .tiles b{display:block;font-size:1.6rem;line-height:1.2}
 pre{border:1px solid #d8dee4;border-radius:.5rem;padding:.6rem .9rem;overflow-x:auto}
-th,td:first-child{white-space:nowrap}
+th,td{white-space:nowrap}td.wide{white-space:normal;min-width:20rem}
 figure{margin:1.2rem 0}figcaption{font-weight:600}
 svg{max-width:100%;height:auto}
 @media (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}
 th,td,.tiles div,pre{border-color:#30363d}svg{background:#fff}}
 """
+MAX_LINE = 32  # characters of a cell that is not broken
 _CELL = str.maketrans({"|": "\\|", "\n": " ", "<": "&lt;", "[": "\\["})  # no markup of a label's
 
 
@@ -80,9 +81,7 @@ def _section(part: Section, pictures: Mapping[str, str]) -> Iterator[str]:
     if table is None or not table.rows:
         return
     heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in table.heads)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows
-    )
+    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
     yield (
         f'<div class="scroll" role="region" aria-label="{escape(part.title)}" tabindex="0">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
@@ -91,6 +90,11 @@ def _section(part: Section, pictures: Mapping[str, str]) -> Iterator[str]:
         if alert.incident.id in pictures:
             words = escape(f"{alert.incident.root.host}: {alert.incident.summary}")
             yield f"<figure><figcaption>{words}</figcaption>{pictures[alert.incident.id]}</figure>"
+
+
+def _cell(text: str) -> str:
+    wide = ' class="wide"' if len(text) > MAX_LINE else ""
+    return f"<td{wide}>{escape(text)}</td>"
 
 
 def document(made: Backtest, parts: Sequence[Section]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from history.backtest.truths import Fault, is_explained
 from history.backtest.words import count, day, duration, interval, lead, moment
 from history.backtest.words import time_of as at
 from pipeline.documents import printable
+from pipeline.frame import Device
 
 COUNTED = (
     "An alert counts for the detector with the first evidence. Shadow: recorded, not sent, as "
@@ -173,7 +174,14 @@ def _proof(history: History, shipped: Figures, is_known: bool) -> Iterator[str]:
 
 
 def _detectors(found: Sequence[OfDetector], known: Sequence[Fault] | None) -> Table:
-    heads: Cells = ("detector", "mode", "pages", "tickets", "unknown pages", "per GPU-month")
+    heads: Cells = (
+        "detector",
+        "mode",
+        "pages",
+        "tickets",
+        "unknown pages",
+        "unknown per GPU-month",
+    )
     rows = []
     for one in found:
         if not one.judgeable.is_judged and not (one.figures.pages or one.figures.tickets):
@@ -269,6 +277,7 @@ def _alerts(history: History, known: Sequence[Fault] | None) -> Section:
             at(one.incident.opened_ns),
             f"{one.severity}{'' if one.installed else ' (shadow)'}",
             printable(one.incident.root.host),
+            printable(_device(one.incident.root)),
             printable(one.incident.summary),
             ", ".join(one.detectors),
             *(
@@ -279,9 +288,19 @@ def _alerts(history: History, known: Sequence[Fault] | None) -> Section:
         )
         for one in shown
     )
-    heads: Cells = ("opened", "severity", "node", "what", "detectors")
+    heads: Cells = ("opened", "severity", "node", "device", "what", "detectors")
     heads += () if known is None else ("known",)
     return Section("Alerts", tuple(sentences), Table(heads, rows, shown))
+
+
+def _device(root: Device) -> str:
+    """As operators call it."""
+    facts = root.attributes
+    if root.kind == "gpu" and "index" in facts:
+        return f"GPU {facts['index']}"
+    if root.kind == "ib_port" and "device" in facts:
+        return f"{facts['device']}/{facts.get('port', '')}"
+    return "" if root.kind == "node" else f"{root.kind} {root.id}"
 
 
 def _not_judged(found: Sequence[OfDetector]) -> Section:
