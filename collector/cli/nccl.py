@@ -59,7 +59,7 @@ def options(parser: Parser) -> None:
     add_settings(explain, only=("path",))
     status = what.add_parser(
         "status",
-        usage="tocsin nccl status [--format text|json] [--path.procfs DIR] [--path.sysfs DIR]",
+        usage="tocsin nccl status [--format text|json] [--path.procfs DIR]",
         help="list this node's NCCL processes, and settings that do not fit the node",
         description="List this node's NCCL processes, the data they provide, and their settings "
         "that do not fit the node.",

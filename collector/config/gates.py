@@ -110,9 +110,7 @@ class Kubernetes(Section, frozen=True):
     namespace: Annotated[
         str, _help("Namespace of the Leases by which `tocsin repair` counts its drained nodes.")
     ] = "tocsin"
-    draining: Annotated[
-        Draining, _help("What `tocsin repair` may drain (cordon and taint) in Kubernetes.")
-    ] = field(default_factory=Draining)
+    draining: Draining = field(default_factory=Draining)
 
 
 class NvSentinel(Section, frozen=True):

@@ -137,9 +137,9 @@ def test_other_faults_of_a_jobs_device_are_no_verdict_on_the_job() -> None:
 
 def test_jobs_are_capped_and_those_with_a_verdict_are_shown() -> None:
     """Whoever sets a job's name in the environment of its processes makes no
-    more than 64 of each series.
+    more than 128 of each series.
     """
-    house = House(*(f"job{n}" for n in range(100)))
-    house.found("hang/host_hang", job="job99")
-    assert len(house.states()) == 64
-    assert house.states()["job99"] == "stalled"
+    house = House(*(f"job{n}" for n in range(200)))
+    house.found("hang/host_hang", job="job199")
+    assert len(house.states()) == 128
+    assert house.states()["job199"] == "stalled"
