@@ -138,6 +138,7 @@ class SlowNode(Blockwise):
         self._nodes = Nodes(columns, self._peers, self._means)
         self._among = Lane(self._places, "among", *AMONG)
         self._own = Lane(self._places, "own", ALONE)
+        self._named: tuple[tuple[str, ...], tuple[Device, ...]] = ((), ())
         super().__init__(BLOCK_S, columns)
 
     def _take_events(self, events: Iterable[Event]) -> None:
@@ -150,7 +151,10 @@ class SlowNode(Blockwise):
         """Judge, then learn: nodes under suspicion teach nothing."""
         minute, changed = self._nodes.minute()
         places = self._places
-        places.place(tuple(Device(name, "node", name) for name in minute.names))
+        if minute.names is not self._named[0]:
+            rows = tuple(Device(name, "node", name) for name in minute.names)
+            self._named = minute.names, rows
+        places.place(self._named[1])
         minute = Minute(minute.names, minute.keys, *map(places.wide, minute[2:]))
         another = places.wide(changed.astype(np.float64)) > 0
         self._begin(another & ~places["reported"])  # another job is no repair

@@ -118,15 +118,14 @@ class Nodes:
         columns = self._columns
         if columns.joined or nodes == 1:
             return tuple(keys)
-        devices, settings = columns.devices, columns["settings"]
+        devices = columns.devices
         first = np.full(nodes + 1, -1)
         first[node[::-1]] = np.arange(len(node))[::-1]  # the last is that of no node
+        settings = np.nan_to_num(columns["settings"][:, first[:-1]], nan=-1.0).T.tolist()
         for place, row in enumerate(first[:-1].tolist()):
             gpu = devices[row]
-            job = self._peers.jobs.of(gpu.host, gpu.id) if row >= 0 else ""
-            if job:
-                own = np.nan_to_num(settings[:, row], nan=-1.0).tolist()
-                keys[place] = (job, gpu.attributes.get("name", ""), *own)
+            if row >= 0 and (job := self._peers.jobs.of(gpu.host, gpu.id)):
+                keys[place] = (job, gpu.attributes.get("name", ""), *settings[place])
         return tuple(keys)
 
 
