@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from detectors.kit.block_clock import BlockClock
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
+from detectors.kit.instants import Times
 from detectors.kit.page import Default, Needs, Page, gpu_columns
 from detectors.kit.readings import reading
 from detectors.kit.snapshot import State
@@ -25,6 +26,7 @@ from detectors.kit.stateful import Commit, Component, Stateful, from_text_array,
 from pipeline.clock import Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
+from pipeline.joined import part_of
 from pipeline.observation import Observation
 
 BLOCK_S = 600.0
@@ -137,7 +139,7 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
             key: _text(key.partition(".")[2], value) for key, value in declared.items()
         }
         self._clocks = {kind: BlockClock(BLOCK_S) for kind in FACTS}
-        self._kept: dict[str, _Compared] = {}
+        self._kept: dict[tuple[str, str], _Compared] = {}  # by kind, and node where joined
         self._since, self._elapsed, self._standing = _Since(), Elapsed(), FindingTracker(self.name)
 
     def components(self) -> Mapping[str, Component]:
@@ -148,19 +150,30 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What differs for long enough, and what no longer does."""
         findings: list[Finding] = []
-        for frame in observation.frames:
-            if frame.kind in FACTS and self._clocks[frame.kind].turn(
-                frame.mono_ns, observation.boot_id
-            ):
-                at = self._elapsed.at(observation)
-                findings += [*self._compare(frame, at), *self._standing.due(at)]
+        frames = [frame for frame in observation.frames if frame.kind in FACTS]
+        if not frames:
+            return findings
+        at = self._elapsed.times(observation)
+        for frame in frames:
+            clock = self._clocks[frame.kind]
+            # Several sources may read devices of one kind, each at its own times.
+            for _, then in clock.each(clock.turned_at(at), at, singly=True):
+                findings += [*self._of_frame(frame, then), *self._standing.due(then)]
         return findings
 
-    def _compare(self, frame: Frame, at: Instant) -> Iterator[Finding]:
-        gauges = self._gauges(frame)
-        kept = self._kept.get(frame.kind)
+    def _of_frame(self, frame: Frame, at: Times) -> Iterator[Finding]:
+        """What is to be said of the devices of a frame; of joined nodes, of the one in sight."""
+        if isinstance(at, Instant):
+            yield from self._compare(frame, "", at)
+            return
+        (host,) = at.nodes
+        yield from self._compare(part_of(frame, host), host, at.only(host))
+
+    def _compare(self, frame: Frame, host: str, at: Instant) -> Iterator[Finding]:
+        gauges, key = self._gauges(frame), (frame.kind, host)
+        kept = self._kept.get(key)
         if kept is None or kept.devices is not frame.devices or not _equal(kept.gauges, gauges):
-            kept = self._kept[frame.kind] = _Compared(
+            kept = self._kept[key] = _Compared(
                 frame.devices, gauges, self._differences(frame, gauges)
             )
             for fact, found in kept.facts.items():

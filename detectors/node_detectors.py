@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from detectors.kit.joined import Joinable, Joined
-from detectors.kit.labelled import labelled, unlabelled
 from detectors.kit.snapshot import Snapshotable, State
 from detectors.kit.stateful import from_text_array, text_array
+from detectors.node_batch import Batch
+from detectors.node_sleepers import Recent, Sleepers
 from detectors.paging import CHANGES, ShadowMode
 from pipeline.finding import Finding
 from pipeline.frame import Frame
@@ -29,36 +30,58 @@ class Asked(NamedTuple):
     parts: Sequence[Observation]
 
 
+class Crews:
+    """Detectors of nodes that have their own, by their ``numbers`` in the list of all: ``make``
+    makes all of them.
+    """
+
+    def __init__(self, make: Callable[[], Sequence[Detector]], numbers: Mapping[str, int]) -> None:
+        self._make, self._numbers = make, numbers
+        self._waiting: dict[str, dict[str, Detector]] = {}
+
+    def take(self, host: str, name: str) -> Detector:
+        """That of a node, which is its own from now on."""
+        crew = self._waiting.pop(host, {})
+        if name not in crew:
+            made = self._make()
+            crew = {name: made[number] for name, number in self._numbers.items()}
+        one = crew.pop(name)
+        if crew:
+            self._waiting[host] = crew
+        return one
+
+
 class Together:
     """A detector that holds all nodes."""
 
     def __init__(self, detector: Detector) -> None:
         self.name = detector.name
         self._shadow = detector if isinstance(detector, ShadowMode) else None
-        self._joined = joined(detector.detector if isinstance(detector, ShadowMode) else detector)
+        self._joined = joined(bare(detector))
         self._changed: dict[str, ShadowMode] = {}  # on nodes whose labels say so
         self._failed: set[str] = set()  # nodes with which it failed last
 
-    def asked(self, whole: Observation, parts: Sequence[Observation]) -> Iterator[Asked]:
+    def asked(self, batch: Batch) -> Iterator[Asked]:
         """All at once; node by node where one makes it fail."""
-        if not self._failed.isdisjoint(part.host for part in parts):
-            yield from (Asked(alone(part), (part,)) for part in parts)
+        if not self._failed.isdisjoint(batch.names):
+            yield from (Asked(alone(part), (part,)) for part in batch.parts)
         else:
-            yield Asked(whole, parts)
+            yield Asked(batch.whole, batch.parts)
 
     def judge(self, asked: Asked) -> list[tuple[str, Finding]]:
         """The findings, each with its node. ValueError for one of another node."""
-        hosts = {part.host for part in asked.parts}
-        self._follow(asked.parts)
+        self._follow(asked)
         found = self._joined.by_node(asked.whole)
         for host, finding in found:
-            if host not in hosts:
+            if asked.whole.nodes is None or host not in asked.whole.nodes.names:
                 raise ValueError(f"{finding.fault} of {host}, which was not judged")
         return [(host, self._shown(host, finding)) for host, finding in found]
 
-    def _follow(self, parts: Sequence[Observation]) -> None:
-        for part in parts:
-            if self._shadow and any(event.kind in CHANGES for event in part.events):
+    def _follow(self, asked: Asked) -> None:
+        if self._shadow is None or all(e.kind not in CHANGES for e in asked.whole.events):
+            return
+        for part in asked.parts:
+            if any(event.kind in CHANGES for event in part.events):
                 own = self._shadow.put(active=self._shadow.active)
                 self._changed.setdefault(part.host, own).follow(part)
 
@@ -95,44 +118,45 @@ class Together:
 class Separately:
     """A detector of which each node has one of its own."""
 
-    def __init__(self, name: str, number: int, make: Callable[[], Sequence[Detector]]) -> None:
-        self.name, self._number, self._make = name, number, make
-        self._of: dict[str, Detector] = {}
+    def __init__(self, detector: Detector, crews: Crews, recent: Recent) -> None:
+        self.name = name = detector.name
+        self._sleepers: Sleepers[Detector] = Sleepers(
+            lambda host: crews.take(host, name), _show, recent
+        )
 
-    def asked(self, whole: Observation, parts: Sequence[Observation]) -> Iterator[Asked]:
-        """Node by node."""
-        yield from (Asked(whole, (part,)) for part in parts)
+    def asked(self, batch: Batch) -> Iterator[Asked]:
+        """Node by node, those that are to be asked."""
+        for place in self._sleepers.wanted(batch):
+            yield Asked(batch.whole, (batch.parts[place],))
 
     def judge(self, asked: Asked) -> list[tuple[str, Finding]]:
         """The findings of one node, each with its name."""
         (part,) = asked.parts
-        return [(part.host, finding) for finding in self._one(part.host).update(part)]
+        found = list(self._sleepers.woken(part.host).update(part))
+        self._sleepers.asked(part.host)
+        return [(part.host, finding) for finding in found]
 
     def failed(self, parts: Sequence[Observation], error: Exception | None) -> None:
         """Each node's fails by itself."""
 
-    def _one(self, host: str) -> Detector:
-        if host not in self._of:
-            self._of[host] = self._make()[self._number]
-        return self._of[host]
-
     def state(self) -> State:
         """That of each node's, where it has one."""
-        return labelled(
-            "node",
-            (
-                (host, one.state())
-                for host, one in self._of.items()
-                if isinstance(one, Snapshotable)
-            ),
-        )
+        return self._sleepers.state()
 
     def restore(self, state: State) -> None:
         """KeyError, ValueError or TypeError where it does not fit."""
-        for host, own in unlabelled("node", state).items():
-            one = self._one(host)
-            if isinstance(one, Snapshotable):
-                one.restore(own)
+        self._sleepers.restore(state)
+
+
+def _show(detector: Detector, observation: Observation) -> None:
+    """Let the time pass for a detector that rested."""
+    for finding in detector.update(observation):
+        raise ValueError(f"{detector.name} rested, and found {finding.fault} meanwhile")
+
+
+def bare(detector: Detector) -> Detector:
+    """A detector without its shadow mode."""
+    return detector.detector if isinstance(detector, ShadowMode) else detector
 
 
 def joined(detector: Detector) -> Joined:

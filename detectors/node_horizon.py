@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from detectors.kit.labelled import labelled, unlabelled
-from detectors.kit.snapshot import Snapshotable, State
+from detectors.kit.snapshot import State
 from detectors.kit.stateful import from_text_array, text_array
-from detectors.node_detectors import Asked, Separately, Together
+from detectors.node_batch import Batch, News, Parts
+from detectors.node_detectors import Asked, Crews, Separately, Together
+from detectors.node_fusions import NodeFusions
+from detectors.node_sleepers import Recent
 from pipeline.failing import Failing
 from pipeline.finding import Finding
 from pipeline.frame import Frame, schema_of
@@ -29,15 +33,20 @@ FACTS = "facts"  # label in a state
 # These keep jobs, events or links by names that nodes share, and are asked node by node.
 SEPARATE = frozenset(
     {
-        "drift",
-        "hang",
         "host",
         "ib_adapter",
         "nccl",
-        "nvlink_fabric",
         "xid",
     }
 )
+
+
+class _Key(NamedTuple):
+    """What observations that are joined have in common."""
+
+    shape: Shape
+    late: bool
+    period_s: float
 
 
 class NodeHorizon:
@@ -53,7 +62,7 @@ class NodeHorizon:
     """
 
     name = "node_horizon"
-    version = 1
+    version = 2
 
     def __init__(
         self,
@@ -64,45 +73,47 @@ class NodeHorizon:
         guard: Guard | None = None,
         period_of: Callable[[str, str], float] | None = None,
     ) -> None:
-        self._make, self._fuse, self._periods = make, fuse, dict(periods_s)
+        self._periods = dict(periods_s)
         self._guard, self._period_of = guard, period_of or self._period
         self._order: dict[str, int] = {}  # of nodes, as they came
         self._read_ns: dict[tuple[str, str, str], tuple[str, int]] = {}
         self._joiner = Joiner()
         self._rates: dict[tuple[str, str, float], Rates] = {}
+        self._news, self._recent = News(), Recent()
+        made = make()
+        own = {one.name: number for number, one in enumerate(made) if one.name in SEPARATE}
+        crews = Crews(make, own)
         self._detectors: list[Together | Separately] = [
-            Separately(detector.name, number, make)
-            if detector.name in SEPARATE
-            else Together(detector)
-            for number, detector in enumerate(make())
+            Separately(one, crews, self._recent) if one.name in own else Together(one)
+            for one in made
         ]
-        self._fusions: dict[str, Fusion] = {}
+        self._fusions = None if fuse is None else NodeFusions(fuse, guard)
         self._failing: dict[str, Failing] = {}
 
     def judge(self, batch: Sequence[Observation]) -> list[JudgedObservation]:
-        """What each node's agent says, in the order of the batch.
+        """What each node's agent says, in the order of the batch, with the observations as they
+        came.
 
         At most one observation of a node: ValueError where there are more.
         """
         judged: dict[str, JudgedObservation] = {}
-        for group, period_s in self._groups(batch):
-            judged |= self._group(group, period_s)
+        for group, key in self._groups(batch):
+            judged |= self._group(group, key)
         return [judged[observation.host] for observation in batch]
 
     def _period(self, _host: str, source: str) -> float:
         return self._periods.get(source, DEFAULT_PERIOD_S)
 
-    def _groups(self, batch: Sequence[Observation]) -> Iterator[tuple[list[Observation], float]]:
+    def _groups(self, batch: Sequence[Observation]) -> Iterator[tuple[list[Observation], _Key]]:
         """What can be joined: of one shape and cadence, and all in time or all late."""
-        groups: dict[tuple[Shape, bool, float], list[Observation]] = {}
+        groups: dict[_Key, list[Observation]] = {}
         for one in batch:
             period_s = self._period_of(one.host, one.source)
-            key = shape_of(one), self._is_late(one), period_s
-            groups.setdefault(key, []).append(one)
-        for (_, _, period_s), group in groups.items():
+            groups.setdefault(_Key(shape_of(one), self._is_late(one), period_s), []).append(one)
+        for key, group in groups.items():
             for one in group:
                 self._order.setdefault(one.host, len(self._order))
-            yield sorted(group, key=lambda one: self._order[one.host]), period_s
+            yield sorted(group, key=lambda one: self._order[one.host]), key
 
     def _is_late(self, one: Observation) -> bool:
         """Whether a frame comes twice, or after a later one of its source."""
@@ -116,55 +127,78 @@ class NodeHorizon:
                 self._read_ns[key] = one.boot_id, frame.mono_ns
         return late
 
-    def _group(self, group: Sequence[Observation], period_s: float) -> dict[str, JudgedObservation]:
+    def _group(self, group: Sequence[Observation], key: _Key) -> dict[str, JudgedObservation]:
         whole = self._joiner.join(group)
-        rated = tuple(self._rated(whole.source, period_s, f) for f in whole.frames)
+        rated = tuple(self._rated(whole.source, key.period_s, f) for f in whole.frames)
         whole = replace(whole, frames=rated)
-        parts = _parts(whole, group)
-        found: dict[str, list[Finding]] = {one.host: [] for one in group}
+        batch, found = self.find(whole, Parts(whole, group), late=key.late)
+        incidents = {} if self._fusions is None else self._fusions.update(batch, found)
+        return {
+            one.host: JudgedObservation(
+                one, tuple(found.get(one.host, ())), incidents.get(one.host, ())
+            )
+            for one in group
+        }
+
+    def find(
+        self, whole: Observation, parts: Parts, *, late: bool = False
+    ) -> tuple[Batch, dict[str, list[Finding]]]:
+        """Findings by node about a joined observation whose frames have their increments.
+
+        ``late``: its frames come twice, or after later ones.
+        """
+        batch = Batch(whole, parts, self._news.of(whole, parts) | late)
+        found: dict[str, list[Finding]] = {}
         for detector in self._detectors:
-            for asked in detector.asked(whole, parts):
-                self._ask(detector, asked, found)
-        return {part.host: self._fused(part, tuple(found[part.host])) for part in parts}
+            asked = []
+            for one in detector.asked(batch):
+                self._ask(detector, one, found)
+                asked.append(one)
+            if self._failing:
+                self._rested(detector.name, batch, asked, found)
+        self._recent.add(batch)
+        return batch, found
+
+    def _rested(
+        self,
+        detector: str,
+        batch: Batch,
+        asked: Sequence[Asked],
+        found: dict[str, list[Finding]],
+    ) -> None:
+        """One that is not asked, as it rests, does not fail any more."""
+        hosts = {part.host for one in asked for part in one.parts}
+        for host, failing in self._failing.items():
+            if host in batch.names and host not in hosts:
+                found.setdefault(host, []).extend(failing.ended(detector, batch.parts.of(host)))
 
     def _ask(
         self, detector: Together | Separately, asked: Asked, found: dict[str, list[Finding]]
     ) -> None:
         if self._guard is None:
-            for host, finding in detector.judge(asked):
-                found[host].append(finding)
-            return
-        said, error = self._guard.call("detector", detector.name, lambda: detector.judge(asked))
-        detector.failed(asked.parts, error)
+            findings, error = detector.judge(asked), None
+        else:
+            said, error = self._guard.call("detector", detector.name, lambda: detector.judge(asked))
+            findings = said or []
+            detector.failed(asked.parts, error)
         if error is not None:
             for part in asked.parts:
                 failing = self._failing.setdefault(part.host, Failing())
-                found[part.host] += failing.failed(detector.name, part, error)
-            return
-        for part in asked.parts:
-            if part.host in self._failing:
-                found[part.host] += self._failing[part.host].ended(detector.name, part)
-        for host, finding in said or ():
-            found[host].append(finding)
+                new = failing.failed(detector.name, part, error)
+                found.setdefault(part.host, []).extend(new)
+        elif self._failing:
+            for part in asked.parts:
+                if part.host in self._failing:
+                    ended = self._failing[part.host].ended(detector.name, part)
+                    found.setdefault(part.host, []).extend(ended)
+        for host, finding in findings:
+            found.setdefault(host, []).append(finding)
 
     def _rated(self, source: str, period_s: float, frame: Frame) -> Frame:
         key = (source, frame.kind, period_s)
         if key not in self._rates:
             self._rates[key] = Rates(frame.schema, period_s)
         return self._rates[key].add(frame)
-
-    def _fused(self, part: Observation, findings: tuple[Finding, ...]) -> JudgedObservation:
-        if self._fuse is None:
-            return JudgedObservation(part, findings)
-        if part.host not in self._fusions:
-            self._fusions[part.host] = self._fuse()
-        fusion = self._fusions[part.host]
-        if self._guard is None:
-            return JudgedObservation(part, findings, tuple(fusion.update(part, findings)))
-        incidents, _ = self._guard.call(
-            "detector", fusion.name, lambda: tuple(fusion.update(part, findings))
-        )
-        return JudgedObservation(part, findings, incidents or ())
 
     def state(self) -> State:
         """Everything remembered of all nodes; what has no memory that can be kept is left out."""
@@ -187,14 +221,7 @@ class NodeHorizon:
                     for (source, kind, period_s), made in self._rates.items()
                 ),
             ),
-            **labelled(
-                "fusion",
-                (
-                    (host, fusion.state())
-                    for host, fusion in self._fusions.items()
-                    if isinstance(fusion, Snapshotable)
-                ),
-            ),
+            **labelled("fusion", [] if self._fusions is None else [("", self._fusions.state())]),
         }
 
     def restore(self, state: State) -> None:
@@ -217,26 +244,8 @@ class NodeHorizon:
                 schema_of(kind), float(period_s)
             )
             made.restore(own)
-        for host, own in unlabelled("fusion", state).items():
-            if self._fuse is not None:
-                fusion = self._fusions[host] = self._fuse()
-                if isinstance(fusion, Snapshotable):
-                    fusion.restore(own)
+        if self._fusions is not None:
+            self._fusions.restore(unlabelled("fusion", state).get("", {}))
         kept = unlabelled("detector", state)
         for one in self._detectors:
             one.restore(kept.get(one.name, {}))
-
-
-def _parts(whole: Observation, group: Sequence[Observation]) -> list[Observation]:
-    """The observation of each node again, with the increments of its frames."""
-    starts = [0] * len(whole.frames)
-    parts = []
-    for one in group:
-        frames = []
-        for number, (frame, own) in enumerate(zip(whole.frames, one.frames, strict=True)):
-            rows = slice(starts[number], starts[number] + len(own.devices))
-            starts[number] = rows.stop
-            made = frame.increments
-            frames.append(replace(own, increments=None if made is None else made.of(rows)))
-        parts.append(replace(one, frames=tuple(frames)))
-    return parts

@@ -8,13 +8,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+import numpy as np
+from numpy.typing import NDArray
+
 from detectors import DETECTORS
 from detectors.drift import Drift
 from detectors.incidents import Incidents
+from detectors.kit.resting import Resting
 from detectors.kit.snapshot import Snapshotable, State
 from detectors.power_limit import PowerLimit
 from pipeline.clock import Clock
 from pipeline.finding import Finding
+from pipeline.frame import Frame
 from pipeline.interfaces import Current, Detector
 from pipeline.judge import Judge
 from pipeline.observation import Observation
@@ -119,6 +124,14 @@ class ShadowMode:
         """The detector's findings, in shadow mode as records."""
         self.follow(observation)
         return [self.shown(finding) for finding in self._detector.update(observation)]
+
+    def rests(self) -> bool:
+        """Whether the detector does (detectors/kit/resting.py)."""
+        return isinstance(self._detector, Resting) and self._detector.rests()
+
+    def stirs(self, frame: Frame) -> NDArray[np.bool_] | None:
+        """Readings that wake the detector."""
+        return self._detector.stirs(frame) if isinstance(self._detector, Resting) else None
 
     def current(self) -> list[Finding]:
         """The detector's open findings, in shadow mode as records."""

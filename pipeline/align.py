@@ -47,6 +47,13 @@ class Rows:
             self.devices = tuple(order)
         return placed
 
+    def rename(self, row: int, device: Device) -> None:
+        """Give the row of a device that is gone to one that is new."""
+        order = list(self.devices)
+        del self._row[order[row]]
+        order[row], self._row[device] = device, row
+        self.devices = tuple(order)
+
     def row(self, device: Device) -> int | None:
         """Row of a device, None where it was never seen."""
         return self._row.get(device)

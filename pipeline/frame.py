@@ -54,6 +54,14 @@ class Device:
         return (Device, (self.host, self.kind, self.id, dict(self.attributes)))
 
 
+def same_devices(before: tuple[Device, ...], now: tuple[Device, ...]) -> bool:
+    """Whether these are the same devices with the same attributes, in the same order."""
+    return before is now or (
+        before == now
+        and all(old.attributes == new.attributes for old, new in zip(before, now, strict=True))
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
     """The columns of one kind of device, in the order of a frame's rows of values."""

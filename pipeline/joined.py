@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.frame import Device, Frame
+from pipeline.frame import Device, Frame, same_devices
 from pipeline.node_times import NodeTimes
 from pipeline.observation import Observation
 
-MAX_PLANS = 8  # joins of the same devices that are kept: one per source and set of nodes
+MAX_PLANS = 64  # joins of the same devices that are kept: one per source and set of nodes
 
 Shape = tuple[str, tuple[tuple[str, bool], ...]]
 
@@ -66,11 +66,13 @@ class Joiner:
     """Joins observations of one shape.
 
     The tuple of devices stays the same object while those of the nodes do, as detectors compare
-    identity.
+    identity; so do the names of the nodes.
     """
 
     def __init__(self) -> None:
         self._plans: dict[tuple[object, ...], _Plan] = {}
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._devices: dict[tuple[str, str], tuple[Device, ...]] = {}  # by kind and node
 
     def join(self, observations: Sequence[Observation]) -> Observation:
         """One observation of all; ``nodes`` has the times of each.
@@ -80,9 +82,7 @@ class Joiner:
         first = observations[0]
         if any(shape_of(one) != shape_of(first) for one in observations):
             raise ValueError("observations of several shapes cannot be joined")
-        names = tuple(one.host for one in observations)
-        if len(set(names)) != len(names):
-            raise ValueError("a node is there twice: its observations come one after the other")
+        names = self._same_names(tuple(one.host for one in observations))
         boots = tuple(one.boot_id for one in observations)
         frames = tuple(
             self._frame(names, boots, [one.frames[n] for one in observations])
@@ -106,7 +106,7 @@ class Joiner:
     def _frame(
         self, names: tuple[str, ...], boots: tuple[str, ...], frames: Sequence[Frame]
     ) -> Frame:
-        plan = self._plan(frames)
+        plan = self._plan(names, frames)
         first = frames[0]
         times = NodeTimes.of(names, [(f.time_ns, f.mono_ns) for f in frames], boots, plan.node_of)
         return Frame(
@@ -121,15 +121,68 @@ class Joiner:
             nodes=times,
         )
 
-    def _plan(self, frames: Sequence[Frame]) -> _Plan:
+    def _same_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The tuple that these names had before. ValueError where one is there twice."""
+        known = self._names.get(names)
+        if known is None:
+            if len(set(names)) != len(names):
+                raise ValueError("a node is there twice: its observations come one after the other")
+            known = self._names[names] = names
+            if len(self._names) > MAX_PLANS:
+                del self._names[next(iter(self._names))]
+        return known
+
+    def _plan(self, names: tuple[str, ...], frames: Sequence[Frame]) -> _Plan:
         parts = tuple(frame.devices for frame in frames)
-        key = (frames[0].kind, *map(id, parts))
-        known = self._plans.get(key)
+        known = self._known(frames[0].kind, parts)
+        if known is None:
+            parts = tuple(map(self._same_devices, repeat(frames[0].kind), names, parts))
+            known = self._known(frames[0].kind, parts)
         if known is None:
             counts = [len(part) for part in parts]
             node_of = np.repeat(np.arange(len(parts)), counts).astype(np.intp)
             # It keeps the tuples, so that an id stays theirs.
-            known = self._plans[key] = _Plan(parts, tuple(chain.from_iterable(parts)), node_of)
+            known = _Plan(parts, tuple(chain.from_iterable(parts)), node_of)
+            self._plans[frames[0].kind, *map(id, parts)] = known
             if len(self._plans) > MAX_PLANS:
                 del self._plans[next(iter(self._plans))]
         return known
+
+    def _known(self, kind: str, parts: tuple[tuple[Device, ...], ...]) -> _Plan | None:
+        """The plan of these tuples, which is the newest then."""
+        key = (kind, *map(id, parts))
+        known = self._plans.pop(key, None)
+        if known is not None:
+            self._plans[key] = known
+        return known
+
+    def _same_devices(
+        self, kind: str, name: str, devices: tuple[Device, ...]
+    ) -> tuple[Device, ...]:
+        """The tuple that a node's devices had before, where they are the same."""
+        before = self._devices.get((kind, name))
+        if before is not None and same_devices(before, devices):
+            return before
+        self._devices[kind, name] = devices
+        return devices
+
+
+def part_of(frame: Frame, host: str) -> Frame:
+    """The rows of one node of a joined frame, as that node's own. ValueError for another node."""
+    nodes = frame.nodes
+    if nodes is None:
+        raise ValueError("a frame of one node has no parts")
+    place = nodes.names.index(host)
+    first, last = np.searchsorted(nodes.node_of, (place, place + 1)).tolist()
+    rows = slice(first, last)
+    return Frame(
+        frame.schema,
+        int(nodes.time_ns[place]),
+        int(nodes.mono_ns[place]),
+        frame.devices[rows],
+        frame.gauges[:, rows],
+        frame.counters[:, rows],
+        frame.observed[:, rows],
+        frame.sampled_ns[rows],
+        None if frame.increments is None else frame.increments.of(rows),
+    )

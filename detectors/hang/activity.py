@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.kit.block_clock import Seconds
 from detectors.kit.columns import Columns
 from detectors.kit.readings import reading
 from pipeline.frame import Frame
@@ -66,9 +67,9 @@ class Activity:
         own = dict.fromkeys(("idle_w", "work_w", "pcie_rate", "nvlink_rate"), np.nan)
         return own | {"does": UNKNOWN, "unread_s": 0.0, "witnessed": False, "output": 0}
 
-    def look(self, frame: Frame, step_s: float) -> NDArray[np.int64]:
-        """What each row does, (row,), after a placed frame that came
-        ``step_s`` after the one before.
+    def look(self, frame: Frame, step_s: Seconds) -> NDArray[np.int64]:
+        """What each row does, (row,), after a placed frame that came ``step_s`` after the one
+        before, of joined nodes (row,).
         """
         columns = self._columns
         power, share = self._power(frame)
@@ -145,7 +146,7 @@ class Activity:
             moved = np.where(np.isfinite(level), level + LEARN * (x - level), x)
             columns[name] = np.where(works & np.isfinite(x), moved, level)
 
-    def _hold(self, does: NDArray[np.int64], step_s: float) -> NDArray[np.int64]:
+    def _hold(self, does: NDArray[np.int64], step_s: Seconds) -> NDArray[np.int64]:
         columns, unread = self._columns, does == UNKNOWN
         columns["unread_s"] = np.where(unread, columns["unread_s"] + step_s, 0.0)
         held: NDArray[np.int64] = np.where(

@@ -9,6 +9,7 @@ from detectors.hang.counts import Counts
 from detectors.hang.members import Members
 from detectors.hang.pauses import ALL_WAIT, WAITS, learnt
 from detectors.hang.stages import PAGED
+from detectors.kit.block_clock import Seconds
 from detectors.kit.columns import rows_where
 
 BREAK_S = 15.0  # a stir shorter than this is no end of a pause
@@ -21,7 +22,7 @@ def advance(
     counts: Counts,
     still: NDArray[np.bool_],
     copies: NDArray[np.int64],
-    step_s: float,
+    step_s: Seconds,
 ) -> None:
     """How long each job has worked, copied, been back or over.
 
@@ -48,7 +49,7 @@ def advance(
 
 
 def pause(
-    members: Members, still: NDArray[np.bool_], kind: NDArray[np.int64], step_s: float
+    members: Members, still: NDArray[np.bool_], kind: NDArray[np.int64], step_s: Seconds
 ) -> None:
     """Count the seconds of a pause; learn how long it was when it ended by itself."""
     of = members.of

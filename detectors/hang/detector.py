@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 from detectors.hang import clocks, words
 from detectors.hang.activity import BUSY, FREE, IDLE, LOST, Activity
 from detectors.hang.counts import Counts
-from detectors.hang.members import Members
+from detectors.hang.members import JobKey, Members
 from detectors.hang.pauses import EVIDENCE_S
 from detectors.hang.progress import Progress, crawl
 from detectors.hang.stages import IDLE_REPORTED, REPORTED, stages_of
 from detectors.hang.stalls import StallsByJob
 from detectors.hang.suspects import PROVED, Member, Reach, blame, crawling
-from detectors.kit.block_clock import StepClock
+from detectors.kit.block_clock import Seconds, StepClock
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import RANK, FindingTracker
+from detectors.kit.instants import Times, instant_of
 from detectors.kit.jobs import in_job
 from detectors.kit.literature import LLAMA
 from detectors.kit.page import Needs, Page, Shown
@@ -97,7 +98,7 @@ class Hang(Stateful):
     """
 
     name = "hang"
-    version = 5
+    version = 6
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -118,18 +119,18 @@ class Hang(Stateful):
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What begins and ends with this observation."""
         said: list[Finding] = []
-        at = self._elapsed.at(observation)
-        self._members.take(observation.events)
+        at = self._elapsed.times(observation)
+        self._members.take(observation)
         for event in observation.events:
             self._evidence(event, at)
         for frame in observation.frames:
             if frame.kind == "gpu":
-                step_s = self._clock.step(frame.mono_ns, observation.boot_id)
+                step_s = self._clock.passed(frame, observation.boot_id)
                 if step_s is not None:
                     said += self._frame(frame, step_s, at)
         return said
 
-    def _evidence(self, event: Event, at: Instant) -> None:
+    def _evidence(self, event: Event, at: Times) -> None:
         """Keep what may explain a stall later: serious XIDs by GPU, dead links by node."""
         columns = self._columns
         if (
@@ -139,31 +140,34 @@ class Hang(Stateful):
         ):
             row, code = columns.row(event.device), event.attributes.get("code")
             if row is not None and isinstance(code, int) and xid_entry(code).level == SERIOUS:
-                columns["xid"][row], columns["xid_ns"][row] = code, at.mono_ns
+                now_ns = instant_of(at, event.device).mono_ns
+                columns["xid"][row], columns["xid_ns"][row] = code, now_ns
         elif event.kind in LINKS:
             for row, gpu in enumerate(columns.devices):
                 if gpu.host == event.device.host:
-                    columns["link_ns"][row] = at.mono_ns
+                    columns["link_ns"][row] = instant_of(at, gpu).mono_ns
 
-    def _frame(self, frame: Frame, step_s: float, at: Instant) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, passed_s: Seconds, at: Times) -> Iterator[Finding]:
         columns, members = self._columns, self._members
         columns.place(frame.devices)
         for job in members.look():
             yield from self._end(job, at, "the job is over")
-        does = self._activity.look(frame, step_s)
+        does = self._activity.look(frame, columns.each(passed_s))
         columns["joined"] |= (does == BUSY) & (members.group >= 0)
-        columns["worked_ns"] = np.where(does == BUSY, at.mono_ns, columns["worked_ns"])
+        now_ns = columns.each(at.mono_ns)
+        columns["worked_ns"] = np.where(does == BUSY, now_ns, columns["worked_ns"])
         members.part((does == IDLE) | (does == FREE) | (does == LOST))
-        if members.names:
-            yield from self._jobs(np.where(columns["joined"], does, -1), step_s, at)
+        if len(members.of):
+            yield from self._jobs(np.where(columns["joined"], does, -1), passed_s, at)
         yield from self._standing.due(at)
 
-    def _jobs(self, does: NDArray[np.int64], step_s: float, at: Instant) -> Iterator[Finding]:
+    def _jobs(self, does: NDArray[np.int64], passed_s: Seconds, at: Times) -> Iterator[Finding]:
         """Move every job's clocks on, and report its stalls.
 
         ``does`` is -1 for rows that never worked for the job.
         """
         members, of = self._members, self._members.of
+        step_s = of.each(passed_s)
         counts = Counts.of(members, does)
         still, kind = counts.pauses()
         copies = members.count(self._activity.copies & self._columns["joined"])
@@ -179,51 +183,55 @@ class Hang(Stateful):
                 yield from self._stalls(job, does, (report_s, page_s), at)
         for job in rows_where((of["stage"] > 0) & (of["back_s"] >= BACK_S) & (of["silent_s"] == 0)):
             of["stage"][job] = of["proved"][job] = 0.0
-            yield from self._end(members.names[job], at, "the job works again")
+            yield from self._end(members.key(job), at, "the job works again")
         for job in rows_where(of["over_s"] >= OVER_S):
             members.forget(job)
-            yield from self._end(members.names[job], at, "its processes have left")
-        yield from self._speeds(does, counts, still, at, step_s)
+            yield from self._end(members.key(job), at, "its processes have left")
+        yield from self._speeds(does, counts, still, at, passed_s)
         self._confirm(still, at)
 
-    def _confirm(self, still: NDArray[np.bool_], at: Instant) -> None:
+    def _confirm(self, still: NDArray[np.bool_], at: Times) -> None:
         """Stalls and crawls that were reported and go on."""
-        of, names = self._members.of, self._members.names
+        of = self._members.of
         crawls = (of["crawl_stage"] > 0) & ~still
         for now, reported in ((still & (of["stage"] > 0), self._told), (crawls, self._crawls)):
             for job in rows_where(now):
-                for device, fault in reported.of(names[job]):
-                    self._standing.still(device, fault, at)
+                key = self._members.key(job)
+                for device, fault in reported.of(key):
+                    self._standing.of(key.realm).still(device, fault, _now(at, key))
 
     def _speeds(
         self,
         does: NDArray[np.int64],
         counts: Counts,
         still: NDArray[np.bool_],
-        at: Instant,
-        step_s: float,
+        at: Times,
+        passed_s: Seconds,
     ) -> Iterator[Finding]:
         """Jobs that go on, at a fraction of their usual speed."""
         members, of = self._members, self._members.of
-        self._progress.look(members, self._activity.shows, does, still, step_s)
-        begins, ends = crawl(members, counts, still, step_s)
+        self._progress.look(members, self._activity.shows, does, still, passed_s)
+        begins, ends = crawl(members, counts, still, of.each(passed_s))
         for job in rows_where(begins):
             of["crawl_stage"][job] = REPORTED
             yield from self._crawling(job, does, at)
         for job in rows_where(ends):
             of["crawl_stage"][job] = 0.0
             members.remember(job)
-            for device, fault in self._crawls.pop(members.names[job]):
-                yield from self._standing.ends(device, fault, at, "the job is as fast as before")
+            key = members.key(job)
+            for device, fault in self._crawls.pop(key):
+                yield from self._standing.of(key.realm).ends(
+                    device, fault, _now(at, key), "the job is as fast as before"
+                )
 
-    def _fresh(self, column: str, at: Instant) -> NDArray[np.bool_]:
+    def _fresh(self, column: str, at: Times) -> NDArray[np.bool_]:
         """Rows where something happened shortly before their job stopped, or since, (row,)."""
         members, happened = self._members, self._columns[column]
         silent_ns = np.zeros(len(happened))
         here = members.group >= 0
         silent_ns[here] = members.of["silent_s"][members.group[here]] * SECOND_NS
         fresh: NDArray[np.bool_] = (happened > 0) & (
-            at.mono_ns - happened <= silent_ns + XID_BEFORE_NS
+            self._columns.each(at.mono_ns) - happened <= silent_ns + XID_BEFORE_NS
         )
         return fresh
 
@@ -232,9 +240,10 @@ class Hang(Stateful):
         job: int,
         does: NDArray[np.int64],
         limits_s: tuple[float, float],
-        at: Instant,
+        at: Times,
     ) -> Iterator[Finding]:
-        of, name, who = self._members.of, self._members.names[job], self._who(job, does, at)
+        of, key, who = self._members.of, self._members.key(job), self._who(job, does, at)
+        name, now, standing = key.name, _now(at, key), self._standing.of(key.realm)
         found = blame(who, Device("", "job", name), self._reach(job, who))
         stage, proved = int(of["stage"][job]), found.fault in PROVED
         of["proved"][job] = proved
@@ -244,31 +253,32 @@ class Hang(Stateful):
         if silent_s < limits_s[1] and found.severity == "page" and not proved:
             found = replace(found, severity="ticket")
         verdict = words.stalled(found, name, who, silent_s, limits_s)
-        self._told.add(name, found.culprits, found.fault)
-        onset_ns = at.time_ns - round(silent_s * SECOND_NS)
+        self._told.add(key, found.culprits, found.fault)
+        onset_ns = now.time_ns - round(silent_s * SECOND_NS)
         for device in found.culprits:
-            open_one = self._standing.get(device, found.fault)
+            open_one = standing.get(device, found.fault)
             if open_one is None or RANK[open_one.severity] < RANK[found.severity]:
-                yield from self._standing.holds(
+                yield from standing.holds(
                     in_job(device, name),
                     verdict,
-                    at,
+                    now,
                     onset_ns,
                     recurred=found.severity == "page",  # the job has worked since the last stall
                 )
 
-    def _crawling(self, job: int, does: NDArray[np.int64], at: Instant) -> Iterator[Finding]:
-        name, who = self._members.names[job], self._who(job, does, at)
+    def _crawling(self, job: int, does: NDArray[np.int64], at: Times) -> Iterator[Finding]:
+        key, who = self._members.key(job), self._who(job, does, at)
+        name, standing = key.name, self._standing.of(key.realm)
         found = crawling(who, Device("", "job", name), self._reach(job, who))
         speed, since_s = 1 - float(self._members.of["slow"][job]), self._members.of["crawl_s"][job]
-        self._crawls.add(name, found.culprits, found.fault)
+        self._crawls.add(key, found.culprits, found.fault)
         verdict = words.crawls(found, name, who, speed, float(since_s))
         for device in found.culprits:
-            yield from self._standing.holds(in_job(device, name), verdict, at)
+            yield from standing.holds(in_job(device, name), verdict, _now(at, key))
 
-    def _who(self, job: int, does: NDArray[np.int64], at: Instant) -> list[Member]:
+    def _who(self, job: int, does: NDArray[np.int64], at: Times) -> list[Member]:
         """The members of a job, with what each of them does."""
-        columns = self._columns
+        columns, now = self._columns, _now(at, self._members.key(job))
         xids, links = self._fresh("xid_ns", at), self._fresh("link_ns", at)
         return [
             Member(
@@ -276,23 +286,28 @@ class Hang(Stateful):
                 int(does[row]),
                 int(columns["xid"][row]) if xids[row] else 0,
                 bool(links[row]),
-                (at.mono_ns - int(columns["worked_ns"][row])) / SECOND_NS,
+                (now.mono_ns - int(columns["worked_ns"][row])) / SECOND_NS,
                 bool(columns["witnessed"][row]),
             )
             for row in self._members.rows(job).tolist()
         ]
 
     def _guessed(self, job: int) -> bool:
-        return bool(self._members.guessed[job])
+        return bool(self._members.of["guessed"][job])
 
     def _reach(self, job: int, who: list[Member]) -> Reach:
         if self._guessed(job):
             return "no job"
-        hosts = self._members.hosts(job)
+        hosts = self._members.hosts(self._members.key(job))
         if hosts is None:
             return "unknown"
         return "here" if hosts <= len({member.gpu.host for member in who}) else "beyond"
 
-    def _end(self, job: str, at: Instant, why: str) -> Iterator[Finding]:
+    def _end(self, job: JobKey, at: Times, why: str) -> Iterator[Finding]:
         for device, fault in (*self._told.pop(job), *self._crawls.pop(job)):
-            yield from self._standing.ends(device, fault, at, why)
+            yield from self._standing.of(job.realm).ends(device, fault, _now(at, job), why)
+
+
+def _now(at: Times, job: JobKey) -> Instant:
+    """The instant of the node that a job ends at, or of all."""
+    return at if isinstance(at, Instant) else at.only(job.realm)

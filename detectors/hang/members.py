@@ -4,21 +4,21 @@ of each job that is here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.hang.kin import NOBODY, Key, Kin, key_of
+from detectors.hang.crew import Crew
+from detectors.hang.kin import NOBODY
 from detectors.hang.pauses import KINDS, Known
-from detectors.kit.columns import Columns
-from detectors.kit.jobs import JobTracker
+from detectors.kit.by_node import ByNode, events_by_node
+from detectors.kit.columns import Columns, Ring
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
-from pipeline.observation import Event
+from pipeline.observation import Observation
 
-Floats = NDArray[np.float64]
 # Without a job: who stopped so long before the last of the others did is no part of what they do;
 # ranks of a job stop within a step.
 APART_NS = 120 * 10**9
@@ -63,8 +63,15 @@ LEARNT = (*PAIRED, "moved_s")  # what jobs alike share
 OF_A_JOB = ("pace", "pace_s")  # columns that are another job's when the row is (progress.py)
 
 
+class JobKey(NamedTuple):
+    """A job, and the node that it ends at where nodes are joined, else empty."""
+
+    realm: str
+    name: str
+
+
 class Members:
-    """Numbers the jobs and keeps their memory, arrays (job,) or (kind, job) by name.
+    """Gives each job a row and keeps its memory: the columns ``of``, (job,) or (kind, job).
 
     Needs the columns of ``fills``.
 
@@ -72,85 +79,131 @@ class Members:
     one, which a training node mostly is; that one is ``guessed``, (job,), and its GPUs belong
     together only while they work together. A GPU has ``joined`` once it worked for the job: what
     was never used is waited for by nobody. Needs ``worked_ns`` too, the time at which each row last
-    worked, and the columns of a job.
+    worked, and the columns of a job. The row of a job that is over is the next job's.
     """
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self.jobs = JobTracker()
-        self.kin = Kin()
-        self._keys: dict[str, Key] = {}
-        self.names: tuple[str, ...] = ()
-        self.of: dict[str, Floats] = self._blank(0)
-        self.group = np.zeros(0, np.int64)
-        self.guessed = np.zeros(0, np.bool_)
-        self.single = np.zeros(0, np.bool_)  # on one node, or nobody says on how many, (job,)
+        # single: on one node, or nobody says on how many
+        own = dict.fromkeys(("live", "guessed", "single"), False)
+        memory = dict.fromkeys(SINGLE, 0.0) | {name: Ring(KINDS, 0.0) for name in PAIRED}
+        self.of = Columns(**own, **memory)
+        self.group = np.zeros(0, np.intp)
+        self._group = np.zeros(0, np.intp)  # of all rows, in sight or not
+        self._crews = ByNode(Crew)
         self._job_of: list[str] = []
-        self._seen: tuple[object, int] = (None, -1)
+        self._rows: dict[str, dict[str, int]] = {}  # of each job, by realm and name
+        self._free: dict[str, list[int]] = {}
+        self._gpus: dict[str, list[int]] = {}  # rows of each realm
+        self._changed: dict[str, None] = {}  # realms whose jobs or GPUs are other ones
+        self._seen: tuple[Device, ...] | None = None
 
     @staticmethod
     def fills() -> dict[str, bool]:
         """The columns it needs."""
         return {"joined": False}
 
-    def take(self, events: Iterable[Event]) -> None:
+    def take(self, observation: Observation) -> None:
         """Follow the events of an observation."""
-        listed = list(events)
-        self.jobs.take(listed)
-        for event in listed:
-            if event.kind == "job_started" and (key := key_of(event)) is not None:
-                self._learn(str(event.attributes.get("job", "")), key, event)
+        for host, events in events_by_node(observation).items():
+            crew, realm = self._crews.of(host), self._realm(host)
+            if crew.take(events):
+                self._changed[realm] = None
+            for name, doubt in filter(None, map(crew.learn, events)):
+                self._other_user(crew, JobKey(realm, name), doubt=doubt)
 
-    def _learn(self, job: str, key: Key, event: Event) -> None:
-        """Whose job it is, where jobs of two users go by one name: the scheduler's word counts;
-        without one it is nobody's, as neither may teach the other.
-        """
-        known = self._keys.get(job)
-        doubt = known is not None and known.user != key.user
-        if doubt and "scheduler" not in event.attributes:
-            if self.jobs.scheduled(job):
-                return
-            key = NOBODY
-        if key == known:
+    def _other_user(self, crew: Crew, job: JobKey, *, doubt: bool) -> None:
+        row = self._rows.get(job.realm, {}).get(job.name)
+        if row is None:
             return
-        self._keys[job] = key
-        if job in self.names:
-            number = self.names.index(job)
-            if doubt:  # what it knows may be of another user's jobs
-                for name in LEARNT:
-                    self.of[name][..., number] = 0.0
-            self._recall(self.of, number, job)
+        (number,) = self.of.sight(np.array([row])).tolist()
+        if doubt:  # what it knows may be of another user's jobs
+            self.of.reset(np.array([number]), *LEARNT)
+        self._recall(crew, number, job.name)
 
-    def look(self) -> tuple[str, ...]:
+    def look(self) -> list[JobKey]:
         """Number the jobs again where rows or jobs changed; the jobs that are here no more."""
-        moved = (self._columns.devices, self.jobs.version)
-        if moved[0] is self._seen[0] and moved[1] == self._seen[1]:
-            return ()
-        self._seen = moved
-        devices, before = self._columns.devices, self._job_of
-        job_of = [self._job(device) for device in devices]
-        other = [new != old for new, old in zip(job_of, before, strict=False)] + [True] * (
-            len(job_of) - len(before)
-        )
-        self._columns.reset(np.array(other, np.bool_), "joined", *OF_A_JOB)
-        names = tuple(dict.fromkeys(job for job in job_of if job))
-        gone = tuple(name for name in self.names if name not in set(names))
-        number = {name: n for n, name in enumerate(names)}
-        self.group = np.array([number.get(job, -1) for job in job_of], np.int64)
-        self.of, self.names, self._job_of = self._carried(names), names, job_of
-        self.guessed = np.array([not self.jobs.members(name) for name in names], np.bool_)
-        reach = [self.jobs.reach(name) for name in names]
-        self.single = np.array([hosts in (None, 1) for hosts in reach], np.bool_)
-        self._keys = {
-            job: key for job, key in self._keys.items() if job in number or self.jobs.members(job)
-        }
+        if self._columns.all_devices is not self._seen:
+            self._settle(self._columns.all_devices)
+        gone = []
+        for realm in [realm for realm in self._changed if self._in_sight(realm)]:
+            del self._changed[realm]
+            gone += self._regroup(realm)
+        self.group = self.of.sight(self._columns.here(self._group))
         return gone
+
+    def _settle(self, devices: tuple[Device, ...]) -> None:
+        """Find the realms whose GPUs are others than before."""
+        before = self._seen or ()
+        more = len(devices) - len(self._job_of)
+        self._job_of += [""] * more
+        self._group = np.concatenate((self._group, np.full(more, -1, np.intp)))
+        for row in range(len(devices)):
+            if row >= len(before) or devices[row] is not before[row]:
+                realm = self._realm(devices[row].host)
+                self._changed[realm] = None
+                if row >= len(before):
+                    self._gpus.setdefault(realm, []).append(row)
+        self._seen = devices
+
+    def _in_sight(self, realm: str) -> bool:
+        rows, devices = self._gpus.get(realm, []), self._columns.all_devices
+        return bool(rows) and self._columns.row(devices[rows[0]]) is not None
+
+    def _regroup(self, realm: str) -> list[JobKey]:
+        """Give the GPUs of a realm to its jobs; those that have none any more."""
+        crew, rows, known = (
+            self._crews.of(realm),
+            self._gpus[realm],
+            self._rows.setdefault(realm, {}),
+        )
+        devices = self._columns.all_devices
+        job_of = {row: crew.job(devices[row]) for row in rows}
+        other = [row for row, job in job_of.items() if job != self._job_of[row]]
+        self._columns.reset(self._columns.sight(np.array(other, np.intp)), "joined", *OF_A_JOB)
+        names = dict.fromkeys(job for job in job_of.values() if job)
+        gone = [name for name in known if name not in names]
+        for name in gone:
+            row = known.pop(name)
+            self.of.reset(self.of.sight(np.array([row])))
+            self._free.setdefault(realm, []).append(row)
+        for name in names:
+            if name not in known:
+                known[name] = self._begins(crew, JobKey(realm, name))
+        for row, job in job_of.items():
+            self._job_of[row], self._group[row] = job, known.get(job, -1)
+        for name, number in zip(
+            known, self.of.sight(np.array([*known.values()], np.intp)).tolist(), strict=True
+        ):
+            self.of["guessed"][number] = not crew.jobs.members(name)
+            self.of["single"][number] = crew.jobs.reach(name) in (None, 1)
+        crew.only(known)
+        return [JobKey(realm, name) for name in gone]
+
+    def _begins(self, crew: Crew, job: JobKey) -> int:
+        """The row of a new job."""
+        device, free = Device(job.realm, "job", job.name), self._free.get(job.realm)
+        if free:
+            row = free.pop()
+            self.of.rename(row, device)
+        else:
+            row = len(self.of.all_devices)
+            self.of.place((device,))
+        (number,) = self.of.sight(np.array([row])).tolist()
+        self.of["live"][number] = True
+        self._recall(crew, number, job.name)
+        return row
+
+    def key(self, job: int) -> JobKey:
+        """The job of a row."""
+        device = self.of.devices[job]
+        return JobKey(device.host, device.id)
 
     def forget(self, job: int) -> None:
         """A job is over: what comes on its GPUs is another."""
-        for array in self.of.values():
-            array[..., job] = 0.0
-        self._recall(self.of, job, self.names[job])
+        self.of.reset(np.array([job]), *SINGLE, *PAIRED)
+        key = self.key(job)
+        self._recall(self._crews.of(key.realm), job, key.name)
         self._columns.reset(self.group == job, "joined", *OF_A_JOB)
 
     def known(self) -> Known:
@@ -161,33 +214,36 @@ class Members:
 
     def remember(self, job: int) -> None:
         """Jobs alike learn from this one."""
-        if (key := self._keys.get(self.names[job], NOBODY)) != NOBODY:
-            of = self.of
-            self.kin.remember(
-                key, of["longest_s"][:, job], of["number"][:, job], float(of["moved_s"][job])
-            )
-            for other, name in enumerate(self.names):
-                alike = self._keys.get(name)
-                if alike is not None and alike.user == key.user:
-                    of["alike_s"][:, other] = self.kin.alike(alike)
+        realm, name = self.key(job)
+        crew = self._crews.of(realm)
+        key = crew.key(name) or NOBODY
+        if key == NOBODY:
+            return
+        of = self.of
+        longest_s, number = of["longest_s"][:, job], of["number"][:, job]
+        crew.kin.remember(key, longest_s, number, float(of["moved_s"][job]))
+        for name, row in self._rows[realm].items():
+            alike = crew.key(name)
+            if alike is not None and alike.user == key.user:
+                of["alike_s"][:, of.sight(np.array([row]))[0]] = crew.kin.alike(alike)
 
-    def _recall(self, of: dict[str, Floats], job: int, name: str) -> None:
+    def _recall(self, crew: Crew, job: int, name: str) -> None:
         """What jobs alike did, with what it did itself before its user was known."""
-        key = self._keys.get(name)
-        longest_s, number, moved_s = self.kin.recall(key)
+        of, key = self.of, crew.key(name)
+        longest_s, number, moved_s = crew.kin.recall(key)
         of["longest_s"][:, job] = np.fmax(of["longest_s"][:, job], longest_s)
         of["number"][:, job] = np.fmax(of["number"][:, job], number)
         of["moved_s"][job] = max(of["moved_s"][job], moved_s)
         if key is not None:
-            of["alike_s"][:, job] = self.kin.alike(key)
+            of["alike_s"][:, job] = crew.kin.alike(key)
 
     def part(self, still: NDArray[np.bool_]) -> None:
         """Where jobs are guessed, drop these rows if they stopped long before others of their node
         did: they do something else.
         """
         worked_ns, here = self._columns["worked_ns"], np.flatnonzero(self._columns["joined"])
-        here = here[self.guessed[self.group[here]]]
-        last_ns = np.zeros(len(self.names), np.int64)
+        here = here[self.of["guessed"][self.group[here]]]
+        last_ns = np.zeros(len(self.of), np.int64)
         np.maximum.at(last_ns, self.group[here], worked_ns[here])
         left = here[still[here] & (worked_ns[here] < last_ns[self.group[here]] - APART_NS)]
         self._columns["joined"][left] = False
@@ -198,73 +254,47 @@ class Members:
 
     def count(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
         """How many of these rows each job holds, (job,)."""
-        return np.bincount(self.group[rows & (self.group >= 0)], minlength=len(self.names))
+        return np.bincount(self.group[rows & (self.group >= 0)], minlength=len(self.of))
 
-    def hosts(self, job: int) -> int | None:
+    def hosts(self, job: JobKey) -> int | None:
         """How many hosts a job holds in all, None where nobody says."""
-        return self.jobs.reach(self.names[job])
+        return self._crews.of(job.realm).jobs.reach(job.name)
 
     def state(self) -> State:
         """Jobs, who belongs to them, and their memory."""
-        own = {f"of_{name}": array for name, array in self.of.items()}
-        kin = {f"kin_{name}": array for name, array in self.kin.state().items()}
         return {
-            **self.jobs.state(),
-            **own,
-            **kin,
-            "keys": text_array(self._keys),
-            "names": text_array(self.names),
+            **{f"crew_{name}": array for name, array in self._crews.state().items()},
+            **{f"of_{name}": array for name, array in self.of.state().items()},
             "job_of": text_array(self._job_of),
-            "group": self.group,
         }
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        jobs = self.jobs.prepare(state)
-        kin = self.kin.prepare({"of": state["kin_of"]})
-        keys = {
-            str(job): Key(str(user), str(name), int(hosts))
-            for job, (user, name, hosts) in dict(from_text_array(state["keys"])).items()
-        }
-        names = tuple(str(name) for name in from_text_array(state["names"]))
-        job_of = [str(job) for job in from_text_array(state["job_of"])]
-        group = state["group"].astype(np.int64)
-        of = {name: state[f"of_{name}"].astype(np.float64) for name in (*SINGLE, *PAIRED)}
-        fits = all(
-            array.shape == blank.shape
-            for array, blank in zip(of.values(), self._blank(len(names)).values(), strict=True)
+        crews, of = (
+            part.prepare(
+                {
+                    name.removeprefix(label): array
+                    for name, array in state.items()
+                    if name.startswith(label)
+                }
+            )
+            for part, label in ((self._crews, "crew_"), (self.of, "of_"))
         )
-        if not fits or group.shape != (len(job_of),) or group.max(initial=-1) >= len(names):
-            raise ValueError("jobs and their memory do not fit")
+        job_of = [str(job) for job in from_text_array(state["job_of"])]
 
         def commit() -> None:
-            jobs()
-            kin()
-            self._keys = keys
-            self.names, self._job_of, self.group, self.of = names, job_of, group, of
-            self._seen = (None, -1)
+            crews()
+            of()
+            self._job_of, self._group = job_of, np.full(len(job_of), -1, np.intp)
+            self._rows, self._free, self._gpus = {}, {}, {}
+            self._seen, self._changed = None, {}
+            for row, job in enumerate(self.of.all_devices):
+                if self.of["live"][row]:
+                    self._rows.setdefault(job.host, {})[job.id] = row
+                else:
+                    self._free.setdefault(job.host, []).append(row)
 
         return commit
 
-    def _job(self, gpu: Device) -> str:
-        return self.jobs.of(gpu.host, gpu.id) if self.jobs.knows(gpu.host) else f"host {gpu.host}"
-
-    def _carried(self, names: tuple[str, ...]) -> dict[str, Floats]:
-        """Memory in a new order; that of jobs which are gone is dropped."""
-        old = {name: n for n, name in enumerate(self.names)}
-        stay = [(n, old[name]) for n, name in enumerate(names) if name in old]
-        new = self._blank(len(names))
-        if stay:
-            to, come = (np.array(side, np.intp) for side in zip(*stay, strict=True))
-            for name, array in new.items():
-                array[..., to] = self.of[name][..., come]
-        for n, name in enumerate(names):
-            if name not in old:
-                self._recall(new, n, name)
-        return new
-
-    @staticmethod
-    def _blank(jobs: int) -> dict[str, Floats]:
-        return {name: np.zeros(jobs) for name in SINGLE} | {
-            name: np.zeros((KINDS, jobs)) for name in PAIRED
-        }
+    def _realm(self, host: str) -> str:
+        return host if self._columns.joined else ""

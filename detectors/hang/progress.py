@@ -12,6 +12,7 @@ from detectors.hang.counts import Counts
 from detectors.hang.members import Members
 from detectors.hang.pauses import ALONE, CRAWLS, learnt, report_after
 from detectors.hang.stages import STEADY, STEADY_AFTER_S
+from detectors.kit.block_clock import Seconds
 from detectors.kit.columns import Columns
 
 Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ class Progress:
         shown: Floats,
         does: NDArray[np.int64],
         still: Flags,
-        step_s: float,
+        passed_s: Seconds,
     ) -> None:
         """Move the speed of each job on (``slow`` of its memory: what is missing).
 
@@ -58,14 +59,15 @@ class Progress:
         here = (group >= 0) & (does >= 0)
         learns = here & (does == BUSY)
         learns[learns] = ~((of["slow"] > 1 - CRAWL) | still)[group[learns]]
-        share = self._share(shown, learns, step_s)
+        share = self._share(shown, learns, self._columns.each(passed_s))
         seen = here & np.isfinite(share)
         n = members.count(seen)
         total = np.bincount(group[seen], share[seen], minlength=len(n))
         slow = 1 - total / np.maximum(n, 1)
-        of["slow"] += np.where(n > 0, min(step_s / MEAN_S, 1.0) * (slow - of["slow"]), 0.0)
+        weight = np.minimum(of.each(passed_s) / MEAN_S, 1.0)
+        of["slow"] += np.where(n > 0, weight * (slow - of["slow"]), 0.0)
 
-    def _share(self, shown: Floats, learns: Flags, step_s: float) -> Floats:
+    def _share(self, shown: Floats, learns: Flags, step_s: Seconds) -> Floats:
         """Each row's share of its usual pace, (row,), NaN where it is not known."""
         columns, known = self._columns, np.isfinite(shown)
         share = np.full(len(shown), np.nan)
@@ -80,7 +82,7 @@ class Progress:
         return share
 
 
-def crawl(members: Members, counts: Counts, still: Flags, step_s: float) -> tuple[Flags, Flags]:
+def crawl(members: Members, counts: Counts, still: Flags, step_s: Seconds) -> tuple[Flags, Flags]:
     """Jobs whose crawl is to be reported now, and those of which a reported one is over, (job,).
 
     A job crawls while it computes now and then; one that worked on and off before is not judged.

@@ -35,7 +35,7 @@ def stages_of(
     steady = (of["steady"] >= STEADY) & (of["worked_s"] >= STEADY_AFTER_S)
     # By its own pauses alone: of one node that stands still nothing else tells.
     own = report_after(known._replace(alike_s=np.zeros_like(known.alike_s)))[kind, jobs]
-    idles = (kind == STARVES) & steady & members.single
+    idles = (kind == STARVES) & steady & of["single"]
     idle_report = np.where(idles, np.maximum(own, IDLE_REPORT_S), np.inf)
     paused = np.where(still, of["silent_s"], 0.0)
     stage = np.where(paused >= report, REPORTED, NOT_YET)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from detectors.hang.members import JobKey
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.documents import exact
@@ -14,41 +15,45 @@ class StallsByJob:
     """Devices and faults by job.
 
     >>> told, gpu = StallsByJob(), Device("n1", "gpu", "G")
-    >>> told.add("7", [gpu], "hang/rank_stuck")
-    >>> [(device.id, fault) for device, fault in told.pop("7")], told.pop("7")
+    >>> told.add(JobKey("", "7"), [gpu], "hang/rank_stuck")
+    >>> (
+    ...     [(device.id, fault) for device, fault in told.pop(JobKey("", "7"))],
+    ...     told.pop(JobKey("", "7")),
+    ... )
     ([('G', 'hang/rank_stuck')], ())
     """
 
     def __init__(self) -> None:
-        self._of: dict[str, tuple[tuple[Device, str], ...]] = {}
+        self._of: dict[JobKey, tuple[tuple[Device, str], ...]] = {}
 
-    def add(self, job: str, devices: Iterable[Device], fault: str) -> None:
+    def add(self, job: JobKey, devices: Iterable[Device], fault: str) -> None:
         """A job's stall was told of these."""
         said = ((device, fault) for device in devices)
         self._of[job] = tuple(dict.fromkeys((*self._of.get(job, ()), *said)))
 
-    def of(self, job: str) -> tuple[tuple[Device, str], ...]:
+    def of(self, job: JobKey) -> tuple[tuple[Device, str], ...]:
         """What was reported of a job."""
         return self._of.get(job, ())
 
-    def pop(self, job: str) -> tuple[tuple[Device, str], ...]:
+    def pop(self, job: JobKey) -> tuple[tuple[Device, str], ...]:
         """What was reported of a job, which is over now."""
         return self._of.pop(job, ())
 
     def state(self) -> State:
         """All of it."""
-        rows = {
-            job: [[exact(device), fault] for device, fault in told]
+        rows = [
+            [*job, [[exact(device), fault] for device, fault in told]]
             for job, told in self._of.items()
-        }
+        ]
         return {"told": text_array(rows)}
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        kept = dict(from_text_array(state["told"]))
         of = {
-            str(job): tuple((Device(**device), str(fault)) for device, fault in told)
-            for job, told in kept.items()
+            JobKey(str(realm), str(job)): tuple(
+                (Device(**device), str(fault)) for device, fault in told
+            )
+            for realm, job, told in from_text_array(state["told"])
         }
 
         def commit() -> None:

@@ -19,7 +19,7 @@ from detectors.kit.stateful import Stateful
 from pipeline.catalog import EVENTS
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding, Severity
-from pipeline.frame import Device
+from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
 
 # What happened so long before the agent started may be over.
@@ -82,6 +82,13 @@ class Host(Stateful):
         findings += self._later(at)
         findings += self._standing.due(at)
         return findings
+
+    def rests(self) -> bool:
+        """Whether the kernel has reported nothing that is remembered."""
+        return self._things.is_empty() and self._standing.is_empty()
+
+    def stirs(self, _frame: Frame) -> None:
+        """It reads events."""
 
     def _event(self, event: Event, at: Instant) -> Iterator[Finding]:
         yield from self._recovered(event, at)

@@ -66,6 +66,10 @@ class Things:
             del self._known[next(iter(self._known))]
         return known
 
+    def is_empty(self) -> bool:
+        """Whether none is known."""
+        return not self._known
+
     def all(self) -> Iterator[Thing]:
         """Those that are known, the one silent for longest first."""
         return iter(tuple(self._known.values()))

@@ -111,6 +111,10 @@ class Book:
         self._by_key: dict[Key, dict[str, None]] = {}
         self._by_finding: dict[str, str] = {}
 
+    def is_empty(self) -> bool:
+        """Whether none is open."""
+        return not self.open
+
     def holding(self, finding: str) -> OpenIncident | None:
         """The incident that holds a finding."""
         return self.open.get(self._by_finding.get(finding, ""))

@@ -31,7 +31,7 @@ from detectors.kit.maintenance import Maintenance
 from detectors.kit.stateful import Stateful
 from pipeline.clock import Instant
 from pipeline.finding import Finding, Incident, finding_id
-from pipeline.frame import Device
+from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
 
 # A symptom that is still there so long after its cause ended has another one: two windows of the
@@ -94,6 +94,13 @@ class Incidents(Stateful):
         for incident in list(changes.touched.values()):
             self._say(incident, at, changes)
         return tuple(changes.said.values())
+
+    def rests(self) -> bool:
+        """Whether nothing is open, waits, or is held back for a device that is away."""
+        return self._book.is_empty() and self._pending.is_empty() and self._away.is_empty()
+
+    def stirs(self, _frame: Frame) -> None:
+        """It reads findings and events."""
 
     def open(self) -> tuple[Incident, ...]:
         """Those that are open, in the order they opened."""

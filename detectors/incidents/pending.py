@@ -31,6 +31,10 @@ class Pending:
     def __contains__(self, finding_id: str) -> bool:
         return finding_id in self._waiting
 
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._waiting
+
     def keep(self, one: Evidence) -> bool:
         """Whether it can wait; it is the newest of those alike."""
         if len(self._waiting) >= MOST:

@@ -54,7 +54,7 @@ class Presence:
         self._named: dict[tuple[str, str, str], _Names] = {}
         self._hosts: dict[str, int] = {}
         self._missing: dict[Key, int] = {}  # since when
-        self._checked_ns: int | None = None
+        self._checked: int | None = None  # the minute
 
     def take(self, observation: Observation, now_ns: int) -> None:
         """Follow an observation; ``now_ns`` is on the clock of durations."""
@@ -64,11 +64,12 @@ class Presence:
             self._rosters[key] = _Roster(frame.devices, now_ns)
 
     def due(self, now_ns: int) -> bool:
-        """Whether a minute has passed since it was asked last."""
-        if self._checked_ns is not None and 0 <= now_ns - self._checked_ns < CHECK_NS:
-            return False
-        self._checked_ns = now_ns
-        return True
+        """Whether a minute has begun since it was asked last: by minutes of the clock, so that it
+        does not matter how often it is asked while nothing is open.
+        """
+        minute, before = now_ns // CHECK_NS, self._checked
+        self._checked = minute
+        return minute != before
 
     def gone(self, device: Device, now_ns: int) -> str:
         """Why a device is taken for gone, in words; empty while it is read, or may be back."""

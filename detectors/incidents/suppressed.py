@@ -29,6 +29,10 @@ class SuppressedFindings:
         if len(self._findings) > MOST:
             del self._findings[next(iter(self._findings))]
 
+    def is_empty(self) -> bool:
+        """Whether nothing is held back."""
+        return not self._findings
+
     def __contains__(self, finding_id: str) -> bool:
         return finding_id in self._findings
 

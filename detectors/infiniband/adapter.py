@@ -91,6 +91,13 @@ class IbAdapter(Stateful):
         findings += self._standing.due(at)
         return findings
 
+    def rests(self) -> bool:
+        """Whether no adapter is reported."""
+        return self._standing.is_empty()
+
+    def stirs(self, _frame: Frame) -> None:
+        """It reads events, and frames while an adapter is reported."""
+
     def _failing(self, event: Event, at: Instant) -> Iterator[Finding]:
         age_s = (at.time_ns - event.time_ns) / 1e9
         if (

@@ -8,6 +8,7 @@ from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, Frame
+from pipeline.node_times import NodeTimes
 from pipeline.observation import Observation
 
 
@@ -23,9 +24,12 @@ class Boots:
         self._seen: dict[str, str] = {}
         # of each source's last frame, compared by identity
         self._devices: dict[str, tuple[Device, ...]] = {}
+        self._joined: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     def new(self, observation: Observation) -> dict[str, int]:
         """Nodes that have booted since the last observation, and when, unix ns."""
+        if observation.nodes is not None:
+            return self._of_nodes(observation.nodes)
         found = {}
         if self._changed(observation.host, observation.boot_id):
             found[observation.host] = observation.time_ns
@@ -34,6 +38,19 @@ class Boots:
                 self._devices[observation.source] = frame.devices
                 found |= self._of(frame, observation)
         return found
+
+    def _of_nodes(self, nodes: NodeTimes) -> dict[str, int]:
+        """Those of a joined observation: each is the agent of its own devices."""
+        both = nodes.names, nodes.boots
+        if both == self._joined:
+            return {}
+        self._joined = both
+        booted = [self._changed(*each) for each in zip(*both, strict=True)]
+        return {
+            name: int(time_ns)
+            for name, time_ns, new in zip(nodes.names, nodes.time_ns, booted, strict=True)
+            if new
+        }
 
     def _of(self, frame: Frame, observation: Observation) -> dict[str, int]:
         found = {}
@@ -57,7 +74,7 @@ class Boots:
         seen = {str(k): str(v) for k, v in dict(from_text_array(state["boots"])).items()}
 
         def commit() -> None:
-            self._seen, self._devices = seen, {}
+            self._seen, self._devices, self._joined = seen, {}, ((), ())
 
         return commit
 

@@ -175,6 +175,19 @@ class Columns:
         place = int(np.searchsorted(rows, row))
         return place if place < len(rows) and rows[place] == row else None
 
+    def sight(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where rows of all are among those in sight, -1 where they are not; -1 stays -1."""
+        if not self._levels:
+            return rows
+        place = np.full(len(self._rows) + 1, -1, np.intp)
+        place[self._levels[-1].rows] = np.arange(len(self._levels[-1].rows))
+        found: NDArray[np.intp] = place[rows]
+        return found
+
+    def rename(self, row: int, device: Device) -> None:
+        """Give a row, of all, to another device of its node."""
+        self._rows.rename(row, device)
+
     def each(self, values: Any) -> Any:
         """A value of each node in sight, (node,), on the rows, (row,); a single one as it is."""
         return values[self.nodes()] if isinstance(values, np.ndarray) else values

@@ -126,6 +126,8 @@ class FindingTracker:
 
     def is_empty(self) -> bool:
         """Whether nothing is open, and nothing rests."""
+        if self._nodes is not None:
+            return self._nodes.is_empty()
         return not self._findings and not self._rests
 
     def get(self, device: Device, fault: str) -> Finding | None:

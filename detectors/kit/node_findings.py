@@ -106,6 +106,10 @@ class NodeFindings(Generic[T]):
                 if one.is_empty():
                     del self._of[host]
 
+    def is_empty(self) -> bool:
+        """Whether nothing is remembered of any node."""
+        return not self._of
+
     def all(self) -> Iterator[T]:
         """Those of all nodes."""
         yield from self._of.values()

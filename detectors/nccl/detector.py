@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker
@@ -86,11 +87,7 @@ class _Hardware:
 
     def watch(self, frame: Frame, now_ns: int) -> None:
         """Ports that went down between two reads, which no line of a log need say."""
-        if frame.increments is None:
-            return
-        with np.errstate(invalid="ignore"):
-            went = np.flatnonzero(frame.increase("link_downed") > 0)
-        for row in went:
+        for row in np.flatnonzero(_went_down(frame)):
             device = frame.devices[row]
             port = device.attributes.get("device", device.id)
             self.ports[device.host, port] = (now_ns, f"{port} of {device.host}: its link went down")
@@ -206,6 +203,14 @@ class Nccl(Stateful):
             findings += self._over(name, at, "no report of it for an hour")
         findings += self._standing.due(at)
         return findings
+
+    def rests(self) -> bool:
+        """Whether nothing was reported of any job."""
+        return not self._book.jobs and self._standing.is_empty()
+
+    def stirs(self, frame: Frame) -> NDArray[np.bool_] | None:
+        """Ports that went down, which may explain a stall."""
+        return _went_down(frame) if frame.kind == "ib_port" else None
 
     def _reports(self, observation: Observation, at: Instant) -> None:
         parts: dict[str, list[Event]] = {}
@@ -349,6 +354,14 @@ class Nccl(Stateful):
         job = self._book.jobs.pop(_name(name), None)
         if job is not None:
             yield from self._take_back(job, [], at, why)
+
+
+def _went_down(frame: Frame) -> NDArray[np.bool_]:
+    """Ports whose link went down since the frame before, (device,)."""
+    if frame.increments is None:
+        return np.zeros(len(frame.devices), np.bool_)
+    went: NDArray[np.bool_] = frame.increase("link_downed") > 0
+    return went
 
 
 def _all_ended(event: Event) -> bool:

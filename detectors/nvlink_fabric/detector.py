@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.kit.block_clock import StepClock
+from detectors.kit.by_node import ByNode
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker
 from detectors.kit.groups import Groups, host_of
+from detectors.kit.instants import Times, instant_of, milliseconds
 from detectors.kit.literature import NVML
 from detectors.kit.maintenance import Maintenance
 from detectors.kit.page import Default, Needs, Page, gpu_columns
@@ -24,7 +26,7 @@ from detectors.nvlink_fabric.conditions import CONDITIONS, MANAGER, holds
 from detectors.nvlink_fabric.report import COMPLETED, Report, report_of
 from detectors.nvlink_fabric.service import STOPPED, STOPPED_S, Service, verdict
 from detectors.nvlink_fabric.verdicts import BY_FAULT, MIN_GPUS, Lasting
-from pipeline.clock import SECOND_NS, Instant
+from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
@@ -78,7 +80,8 @@ class NvLinkFabric(Stateful):
 
     def __init__(self) -> None:
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
-        self._maintenance, self._steps, self._lives = Maintenance(), StepClock(), ResetTracker()
+        self._maintenance, self._steps = ByNode(Maintenance), StepClock()
+        self._lives = ResetTracker()
         self._columns = Columns(
             registered=False,  # in this epoch
             ever=False,
@@ -99,10 +102,12 @@ class NvLinkFabric(Stateful):
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What began and what ended."""
-        self._maintenance.take(observation.events)
+        for maintenance, events in self._maintenance.each(observation):
+            maintenance.take(events)
         findings: list[Finding] = []
-        at = self._elapsed.at(observation)
-        for node, seconds in self._service.take(observation, at):
+        at = self._elapsed.times(observation)
+        reported = not self._standing.is_empty()
+        for node, seconds in self._service.take(observation, at, well=reported):
             findings += self._of_service(node, seconds, at)
         for frame in observation.frames:
             if frame.kind == "gpu":
@@ -111,10 +116,10 @@ class NvLinkFabric(Stateful):
                 findings += self._standing.due(at)
         return findings
 
-    def _frame(self, frame: Frame, boot_id: str, at: Instant) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, boot_id: str, at: Times) -> Iterator[Finding]:
         columns = self._columns
         columns.place(frame.devices)
-        seconds = self._steps.step(frame.mono_ns, boot_id)
+        seconds = self._steps.passed(frame, boot_id)
         began = columns.wide(self._lives.new(frame, boot_id).astype(float)) > 0
         if seconds is None:
             return
@@ -130,31 +135,33 @@ class NvLinkFabric(Stateful):
         holding = holds(report, columns["registered"], self._expected(report))
         if not ((holding > 0).any() or columns["run"].any() or columns["set"].any()):
             return
-        self._runs.step(holding, frame.time_ns, round(1000 * seconds))
+        weight = columns.each(milliseconds(seconds))
+        self._runs.step(holding, columns.times_ns(frame), weight)
         yield from self._judge(report, at)
 
-    def _of_service(self, node: Device, seconds: float, at: Instant) -> Iterator[Finding]:
+    def _of_service(self, node: Device, seconds: float, at: Times) -> Iterator[Finding]:
         """Whether the service of a node has stopped under GPUs that need it."""
         if not seconds:
             yield from self._standing.ends(node, STOPPED, at)
-        elif seconds >= STOPPED_S and not self._maintenance.covers(node):
-            columns = self._columns
+        elif seconds >= STOPPED_S and not self._maintenance.of(node.host).covers(node):
+            columns, now = self._columns, instant_of(at, node)
             rows = np.array([device.host == node.host for device in columns.devices], np.bool_)
             rows &= columns["linked"] & ~columns["split"]
-            rows &= at.mono_ns - columns["links_ns"] <= READ_NS
+            rows &= now.mono_ns - columns["links_ns"] <= READ_NS
             if rows.sum() >= MIN_GPUS:
                 registers = bool((rows & columns["registers"]).any())
                 found = verdict(node, seconds, int(rows.sum()), registers=registers)
                 yield from self._standing.holds(
-                    node, found, at, at.time_ns - round(seconds * SECOND_NS)
+                    node, found, at, now.time_ns - round(seconds * SECOND_NS)
                 )
 
-    def _learn_links(self, frame: Frame, at: Instant) -> None:
+    def _learn_links(self, frame: Frame, at: Times) -> None:
         columns = self._columns
         links = columns.wide(frame.gauge("nvlinks_up")) + columns.wide(frame.gauge("nvlinks_down"))
         mode = columns.wide(frame.gauge("mig_mode_current"))
         columns["linked"] |= links > 0
-        columns["links_ns"] = np.where(np.isfinite(links), at.mono_ns, columns["links_ns"])
+        now_ns = columns.each(at.mono_ns)
+        columns["links_ns"] = np.where(np.isfinite(links), now_ns, columns["links_ns"])
         columns["split"] = np.where(np.isfinite(mode), mode > 0, columns["split"])
 
     def _expected(self, report: Report) -> NDArray[np.bool_]:
@@ -165,7 +172,7 @@ class NvLinkFabric(Stateful):
         expected: NDArray[np.bool_] = may & (gpus[node] >= MIN_GPUS)
         return expected
 
-    def _judge(self, report: Report, at: Instant) -> Iterator[Finding]:
+    def _judge(self, report: Report, at: Times) -> Iterator[Finding]:
         columns, read = self._columns, np.isfinite(report.state)
         is_set = columns["set"] & read
         lasting = Lasting(columns.devices, report, is_set, self._grave(is_set, report), self._runs)
@@ -174,11 +181,11 @@ class NvLinkFabric(Stateful):
             of_node = lasting.of_node(node.host, rows)
             if of_node is None:
                 yield from self._standing.ends(node, MANAGER, at)
-            elif not self._maintenance.covers(node):
+            elif not self._maintenance.of(node.host).covers(node):
                 yield from self._standing.holds(node, of_node.verdict, at, of_node.onset_ns)
         for row in bad:
             device = columns.devices[row]
-            if not self._maintenance.covers(device):
+            if not self._maintenance.of(device.host).covers(device):
                 for verdict, onset_ns in lasting.of_gpu(row):
                     yield from self._standing.holds(device, verdict, at, onset_ns)
         for fault, numbers in BY_FAULT.items():

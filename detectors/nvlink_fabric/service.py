@@ -13,8 +13,9 @@ import numpy as np
 from detectors.kit.boots import Boots
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.findings import Verdict
+from detectors.kit.instants import Times, instant_of
 from detectors.kit.stateful import Component
-from pipeline.clock import SECOND_NS, Instant
+from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
 from pipeline.observation import Observation
 
@@ -40,9 +41,11 @@ class Service:
         """What is remembered."""
         return {"columns": self._columns, "boots": self._boots}
 
-    def take(self, observation: Observation, at: Instant) -> Iterator[tuple[Device, float]]:
-        """Each node that shows its service now, with the seconds since it was found stopped; 0
-        where it runs, or did not run in this boot.
+    def take(
+        self, observation: Observation, at: Times, *, well: bool
+    ) -> Iterator[tuple[Device, float]]:
+        """Each node that shows its service now, with the seconds since it was found stopped;
+        ``well``: also those where it runs, or did not run in this boot, with 0.
         """
         columns = self._columns
         for host in self._boots.new(observation):
@@ -60,13 +63,14 @@ class Service:
                 0,
                 np.where(
                     (runs == 0) & columns["ran"] & (columns["stopped_ns"] == 0),
-                    at.mono_ns,
+                    columns.each(at.mono_ns),
                     columns["stopped_ns"],
                 ),
             )
-            for row in rows_where(np.isfinite(runs)):
-                since_ns = int(columns["stopped_ns"][row])
-                yield columns.devices[row], (at.mono_ns - since_ns) / SECOND_NS if since_ns else 0.0
+            for row in rows_where(np.isfinite(runs) & (well | (columns["stopped_ns"] > 0))):
+                node, since_ns = columns.devices[row], int(columns["stopped_ns"][row])
+                now_ns = instant_of(at, node).mono_ns
+                yield node, (now_ns - since_ns) / SECOND_NS if since_ns else 0.0
 
 
 def verdict(node: Device, seconds: float, gpus: int, *, registers: bool) -> Verdict:

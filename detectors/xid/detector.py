@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
@@ -137,6 +138,21 @@ class Xid(Stateful):
         findings += self._ended(at)
         findings += self._standing.due(at)
         return findings
+
+    def rests(self) -> bool:
+        """Whether no code is recent, and no GPU asks for recovery or does not answer."""
+        columns = self._columns
+        return (
+            self._standing.is_empty()
+            and not self._open.all()
+            and not any(columns[name].any() for name in ("run", "set", "gone", "recovery"))
+        )
+
+    def stirs(self, frame: Frame) -> NDArray[np.bool_] | None:
+        """GPUs that ask for recovery, or do not answer."""
+        if frame.kind != "gpu":
+            return None
+        return (frame.gauge("recovery_action") > 0) | np.isin(frame.gauge("state"), list(GONE))
 
     def _closed(self, at: Instant) -> Iterator[Finding]:
         for node in self._open.over(at.mono_ns):

@@ -75,12 +75,13 @@ def _cut(devices: tuple[Device, ...]) -> list[tuple[str, Rows, tuple[Device, ...
     rows: dict[str, list[int]] = {}
     for row, device in enumerate(devices):
         rows.setdefault(device.host, []).append(row)
-    return [
-        (host, _as_slice(own), tuple(devices[row] for row in own)) for host, own in rows.items()
-    ]
+    return [(host, as_slice(own), tuple(devices[row] for row in own)) for host, own in rows.items()]
 
 
-def _as_slice(rows: list[int]) -> Rows:
+def as_slice(rows: list[int]) -> Rows:
+    """Rows as a slice where they lie together, so that nothing is copied."""
+    if not rows:
+        return slice(0, 0)
     contiguous = rows == list(range(rows[0], rows[-1] + 1))
     return slice(rows[0], rows[-1] + 1) if contiguous else np.array(rows, np.intp)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 from evaluation.runs.run import COMPARED_NS, OURS, STEP_S, Job
 from evaluation.runs.scenarios import every_scenario, scenario
+from simulator.fleet import Scenario
 
 DAY_S = 86_400.0
 # CPU seconds per tick of 10 s, measured on one core of a 2-vCPU x86 machine: a
 # fixed part and one per node.
 WORLD = (0.00023, 0.0000065)
 FLEET = (0.0024, 0.0000096)
-AGENT = 0.0019  # one agent, which is a fleet of one node
+AGENTS = (0.0032, 0.000037)  # agents in one pass
 BASELINE = (0.0001, 0.000007)
 LEARNING = {"half-space-trees": (0.0003, 0.00004), "isolation-forest": (0.0005, 0.000009)}
 
@@ -29,8 +32,14 @@ def seconds_of(job: Job) -> float:
         elif scope == "fleet":
             tick += _of(FLEET, nodes) * again
         else:
-            tick += AGENT * min(job.agents or nodes, one.cases or nodes) * again
+            tick += _of(AGENTS, _agents(job, one, nodes)) * again
     return days * DAY_S / STEP_S * tick
+
+
+def _agents(job: Job, scenario: Scenario, nodes: int) -> int:
+    """How many agents are run: those of struck nodes, in a healthy run all."""
+    cases = job.cases or math.ceil(scenario.cases * nodes / scenario.nodes)
+    return min(job.agents or nodes, cases or nodes, nodes)
 
 
 def _of(price: tuple[float, float], nodes: int) -> float:

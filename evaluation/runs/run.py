@@ -14,6 +14,7 @@ from detectors.incidents import Incidents
 from evaluation.baselines import BASELINES
 from evaluation.independent import WORLDS
 from evaluation.independent.run import IndependentRun, run_of
+from evaluation.metrics.agents import Agents, ShippedAgents
 from evaluation.metrics.false_alarms import FalseAlarm, false_alarms
 from evaluation.metrics.match import Case, Evidence, match
 from evaluation.metrics.panel import Candidate, Panel, judge
@@ -219,6 +220,11 @@ def judged_agents(run: Run | IndependentRun, most: int | None) -> frozenset[str]
 
 
 def _candidates(name: str, scope: Scope, agents: frozenset[str]) -> Iterator[Candidate]:
+    if name == OURS and scope == "node":
+        at_once = Candidate(name, scope, Agents(make_of(name), Incidents, agents))
+        yield at_once
+        yield Candidate(SHIPPED, scope, ShippedAgents(at_once, Incidents))
+        return
     first = Candidate(
         name,
         scope,

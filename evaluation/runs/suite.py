@@ -50,10 +50,6 @@ SEVERAL = "together"  # family of scenarios whose faults are of any class
 # ages, and when a large job loads them again all are reported within a minute, which is taken for
 # one common cause.
 SPARSE = {"F11": 3}
-# Node-days that are looked at in scope node, of each run; an agent at a time is a hundred times the
-# price of the fleet at once.
-AGENT_DAYS = {"fault": 8.0, "healthy": 3.0}
-MIN_AGENTS = 1
 MAGNITUDES = ("nominal", "half")
 GPUS_PER_NODE, MONTH_DAYS = 8, 30.0
 
@@ -78,12 +74,13 @@ def suite(claim: Claim) -> list[Job]:
     """All runs, the dearest first, so that no core waits for the last one.
 
     Every scenario once at its own size with all candidates: ours in both scopes, restarted
-    half-way, and the baselines. Then ours over the fleet in runs with as many nodes as the cases
-    need, at nominal and half magnitude, and a healthy fleet of 4,096 GPUs.
+    half-way, and the baselines. Then ours in both scopes in runs with as many nodes as the cases
+    need, at nominal and half magnitude, and a healthy fleet of 4,096 GPUs. What needs the fleet is
+    run in scope node at its own size only.
     """
     scenarios = [every_scenario().get(name) or scenario(name) for name in claim.scenarios]
     jobs = [_own_size(one, claim) for one in scenarios]
-    if claim.ours and "fleet" in claim.scopes:
+    if claim.ours:
         jobs += [job for one in scenarios for job in _many_cases(one, claim)]
         jobs += _healthy_fleet(claim) if LARGE_AND_LONG in claim.scenarios else ()
     return sorted((job for job in jobs if job.contestants), key=seconds_of, reverse=True)
@@ -94,9 +91,8 @@ def _own_size(scenario: Scenario, claim: Claim) -> Job:
         *((OURS, scope) for scope in claim.scopes if claim.ours),
         *((name, "fleet") for name in claim.baselines),
     )
-    agents = max(MIN_AGENTS, int(AGENT_DAYS[scenario.kind] / scenario.days))
-    if scenario.id == LARGE_AND_LONG:  # a month of all would cost more than all other runs
-        candidates = tuple(one for one in candidates if one == (OURS, "fleet"))
+    if scenario.id == LARGE_AND_LONG:  # baselines over a month would cost more than all other runs
+        candidates = tuple(one for one in candidates if one[0] == OURS)
     restart = claim.ours and scenario.kind == "fault"
     return Job(
         scenario.id,
@@ -105,7 +101,6 @@ def _own_size(scenario: Scenario, claim: Claim) -> Job:
         claim.split,
         candidates,
         restart=restart,
-        agents=agents,
     )
 
 
@@ -132,10 +127,15 @@ def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
                 magnitude,
                 seed,
                 claim.split,
-                ((OURS, "fleet"),),
+                _ours(claim, scenario),
                 nodes=size,
                 cases=cases,
             )
+
+
+def _ours(claim: Claim, scenario: Scenario) -> Candidates:
+    """Ours in the scopes in which the scenario can be known."""
+    return tuple((OURS, scope) for scope in claim.scopes if scope in (scenario.scope, "fleet"))
 
 
 def _sharing(fault: str, magnitude: str) -> int:
@@ -159,7 +159,7 @@ def _healthy_fleet(claim: Claim) -> Iterator[Job]:
             "nominal",
             seed,
             claim.split,
-            ((OURS, "fleet"),),
+            tuple((OURS, scope) for scope in claim.scopes),
             days=FLEET_DAYS,
             nodes=FLEET,
         )
