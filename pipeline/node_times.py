@@ -36,6 +36,19 @@ class NodeTimes:
         times = np.array(instants, np.int64).reshape(len(names), 2)
         return cls(names, times[:, 0], times[:, 1], boots, node_of)
 
+    @classmethod
+    def at_once(
+        cls,
+        names: tuple[str, ...],
+        time_ns: int,
+        mono_ns: int,
+        boots: tuple[str, ...],
+        node_of: NDArray[np.intp] = NO_ROWS,
+    ) -> NodeTimes:
+        """Of nodes that were all read at one instant."""
+        times, monos = (np.full(len(names), ns, np.int64) for ns in (time_ns, mono_ns))
+        return cls(names, times, monos, boots, node_of)
+
     @property
     def row_times_ns(self) -> NDArray[np.int64]:
         """Unix time of each row, (device,)."""

@@ -45,6 +45,7 @@ class NodeClock:
         self.roll = roll
         self._last_ns = np.zeros(0, np.int64)
         self._boots: list[str | None] = []  # None before the first frame
+        self._known = np.zeros(0, np.bool_)  # that an instant was taken of (``turn_at``)
         self._seen: tuple[str, ...] = ()
 
     def turn(self, times: NodeTimes) -> Since | None:
@@ -79,17 +80,18 @@ class NodeClock:
         now = self.roll.now
         self._grow()
         last_ns = self._last_ns[now]
-        first = np.array([self._boots[node] is None for node in now.tolist()], np.bool_)
+        first = ~self._known[now]
         now_ns = np.where(first, mono_ns, np.maximum(mono_ns, last_ns))
         for node in now[first].tolist():
             self._boots[node] = ""
-        self._last_ns[now] = now_ns
+        self._last_ns[now], self._known[now] = now_ns, True
         return Since(now_ns, last_ns, first, np.zeros(len(now), np.bool_))
 
     def _grow(self) -> None:
         more = len(self.roll.names) - len(self._boots)
         if more:
             self._last_ns = np.concatenate((self._last_ns, np.zeros(more, np.int64)))
+            self._known = np.concatenate((self._known, np.zeros(more, np.bool_)))
             self._boots += [None] * more
             self._seen = ()
 
@@ -106,6 +108,7 @@ class NodeClock:
 
         def commit() -> None:
             self._last_ns, self._boots, self._seen = last_ns, list(boots), ()
+            self._known = np.array([boot is not None for boot in boots], np.bool_)
 
         return commit
 

@@ -152,7 +152,10 @@ class Xid(Stateful):
         """GPUs that ask for recovery, or do not answer."""
         if frame.kind != "gpu":
             return None
-        return (frame.gauge("recovery_action") > 0) | np.isin(frame.gauge("state"), list(GONE))
+        stirred, state = frame.gauge("recovery_action") > 0, frame.gauge("state")
+        for gone in GONE:
+            stirred |= state == gone
+        return stirred
 
     def _closed(self, at: Instant) -> Iterator[Finding]:
         for node in self._open.over(at.mono_ns):

@@ -88,8 +88,8 @@ class NodesOf:
             (event for event in events if event.device.host in place),
             key=lambda event: place[event.device.host],
         )
-        instants = [(observation.time_ns, observation.mono_ns)] * len(names)
         node_of = np.array([place[event.device.host] for event in own], np.intp)
+        times = (observation.time_ns, observation.mono_ns)
         return replace(
             observation,
             host="",
@@ -100,14 +100,16 @@ class NodesOf:
             ),
             events=tuple(own),
             unread=(),
-            nodes=NodeTimes.of(names, instants, boots, node_of),
+            nodes=NodeTimes.at_once(names, *times, boots, node_of),
         )
 
     def _frame(
         self, whole: Observation, frame: Frame, names: tuple[str, ...], boots: tuple[str, ...]
     ) -> Frame:
         cut = self._cut(whole.source, frame, names)
-        instants = [(frame.time_ns, frame.mono_ns)] * len(names)
+        nodes = NodeTimes.at_once(names, frame.time_ns, frame.mono_ns, boots, cut.node_of)
+        if cut.rows == slice(0, len(frame.devices)):
+            return replace(frame, nodes=nodes)
         return Frame(
             frame.schema,
             frame.time_ns,
@@ -118,7 +120,7 @@ class NodesOf:
             frame.observed[:, cut.rows],
             frame.sampled_ns[cut.rows],
             None if frame.increments is None else frame.increments.of(cut.rows),
-            NodeTimes.of(names, instants, boots, cut.node_of),
+            nodes,
         )
 
     def _cut(self, source: str, frame: Frame, names: tuple[str, ...]) -> _Cut:
@@ -128,7 +130,8 @@ class NodesOf:
             place = {host: number for number, host in enumerate(names)}
             rows = [row for row, device in enumerate(frame.devices) if device.host in place]
             rows.sort(key=lambda row: place[frame.devices[row].host])
-            devices = tuple(frame.devices[row] for row in rows)
+            all_of_it = rows == list(range(len(frame.devices)))
+            devices = frame.devices if all_of_it else tuple(frame.devices[row] for row in rows)
             node_of = np.array([place[device.host] for device in devices], np.intp)
             known = _Cut(frame.devices, as_slice(rows), devices, node_of)
             self._cuts = {k: cut for k, cut in self._cuts.items() if k[:2] != key[:2]}

@@ -110,7 +110,7 @@ def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
         return
     for magnitude in MAGNITUDES if scenario.swept else MAGNITUDES[:1]:
         wanted = WANTED.get(scenario.id) or math.ceil(
-            SPARE * claim.cases / _sharing(scenario.verdict.fault, magnitude)
+            SPARE * claim.cases / _sharing(scenario.verdict.fault, magnitude, scenario.scope)
         )
         thinner = SPARSE.get(scenario.id, 1)
         nodes = (
@@ -138,12 +138,17 @@ def _ours(claim: Claim, scenario: Scenario) -> Candidates:
     return tuple((OURS, scope) for scope in claim.scopes if scope in (scenario.scope, "fleet"))
 
 
-def _sharing(fault: str, magnitude: str) -> int:
-    """How many scenarios of a class there are that have this magnitude."""
+def _sharing(fault: str, magnitude: str, scope: Scope) -> int:
+    """How many scenarios of a class share its cases that have this magnitude: those that an agent
+    can know have enough without the others.
+    """
     some = [
         one
         for one in every_scenario().values()
-        if one.verdict is not None and one.verdict.fault == fault and one.family != SEVERAL
+        if one.verdict is not None
+        and one.verdict.fault == fault
+        and one.family != SEVERAL
+        and one.scope in (scope, "node")
     ]
     return sum(one.swept is not None or magnitude == MAGNITUDES[0] for one in some)
 

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from collector.cli.main import main
+from evaluation.metrics.scope import Scope
 from evaluation.runs.cost_estimate import seconds_of
 from evaluation.runs.run import OURS, Job, judged_agents, rendered, scaled
 from evaluation.runs.scenarios import every_scenario
@@ -29,14 +30,21 @@ def cases(job: Job) -> int:
     return scaled(every_scenario()[job.scenario], job.nodes, job.cases).cases
 
 
-def test_every_class_has_its_cases_at_each_magnitude() -> None:
-    """Nominal cases of all classes and half ones of those that are swept reach the number."""
+@pytest.mark.parametrize("scope", ["node", "fleet"])
+def test_every_class_has_its_cases_at_each_magnitude(scope: Scope) -> None:
+    """Nominal cases of all classes and half ones of those that are swept reach the number, in each
+    scope in which they can be known.
+    """
     count: Counter[tuple[str, str]] = Counter()
     for job in suite(CLAIM):
         verdict = every_scenario()[job.scenario].verdict
-        if verdict is not None and job.contestants == ((OURS, "fleet"),):
+        if verdict is not None and job.nodes and (OURS, scope) in job.contestants:
             count[verdict.fault, job.magnitude] += cases(job)
-    classes = {one.verdict.fault for one in every_scenario().values() if one.verdict}
+    classes = {
+        one.verdict.fault
+        for one in every_scenario().values()
+        if one.verdict and scope in (one.scope, "fleet")
+    }
     assert {fault for fault, magnitude in count if magnitude == "nominal"} == classes
     assert min(count.values()) >= CASES
 
@@ -52,14 +60,15 @@ def test_ageing_paste_is_as_rare_among_many_nodes_as_a_fleet_would_have_it() -> 
     } == {3.0}
 
 
-def test_the_healthy_fleet_is_watched_long_enough() -> None:
-    """Healthy runs over the fleet hold at least the GPU-months that a
-    claim of no false page needs.
+@pytest.mark.parametrize("scope", ["node", "fleet"])
+def test_the_healthy_fleet_is_watched_long_enough(scope: Scope) -> None:
+    """Healthy runs hold at least the GPU-months that a claim of no false page needs, of agents
+    alone as of the fleet.
     """
     healthy = [
         job
         for job in suite(CLAIM)
-        if every_scenario()[job.scenario].kind == "healthy" and (OURS, "fleet") in job.contestants
+        if every_scenario()[job.scenario].kind == "healthy" and (OURS, scope) in job.contestants
     ]
     scenarios = every_scenario()
     watched = sum(
