@@ -20,8 +20,8 @@ from collector.sources.nccl.discovery.mounts import mounts_in
 from pipeline import child
 from pipeline.observation import Observation
 
-DEADLINE_S = 4.0  # of all sources together: a prolog holds up a job
-MOUNTS_S = 1.0
+# Of all sources together, and of all mounts: a prolog holds up a job, for less than five seconds.
+DEADLINE_S, MOUNTS_S = 3.0, 1.5
 MAX_MOUNTS = 64
 REMEMBERED = "inventory"
 SOURCES = ("nvml", "infiniband", "host")
@@ -29,13 +29,20 @@ SOURCES = ("nvml", "infiniband", "host")
 NETWORK = frozenset(
     ("nfs", "nfs4", "lustre", "gpfs", "ceph", "beegfs", "wekafs", "cifs", "smb3", "pvfs2", "9p")
 )
-# Each mount in a thread of its own; those that answer are printed.
+# Each mount in a thread of its own; a line says that they have begun, then one for each that
+# answers, if only with an error that is not its server's: EIO, ENOTCONN, ETIMEDOUT, EHOSTDOWN,
+# ESTALE.
 _ASK = """
 import os, sys, threading
-def ask(point):
-    os.statvfs(point)
-    os.write(1, os.fsencode(point) + b"\\n")
-threads = [threading.Thread(target=ask, args=(p,), daemon=True) for p in sys.argv[1:]]
+def ask(number, point):
+    try:
+        os.statvfs(point)
+    except OSError as error:
+        if error.errno in (5, 107, 110, 112, 116):
+            return
+    os.write(1, b"%d\\n" % number)
+threads = [threading.Thread(target=ask, args=one, daemon=True) for one in enumerate(sys.argv[1:])]
+os.write(1, b"begun\\n")
 for t in threads: t.start()
 for t in threads: t.join()
 """
@@ -44,7 +51,7 @@ for t in threads: t.join()
 def gather(config: Config, *, node: str = "", chosen: Sequence[str] = ()) -> Machine:
     """Look once. Never raises for the node: what cannot be read is in ``failed``."""
     world = environment_of(config, node)
-    seen, late = _within(DEADLINE_S, lambda taken: _read(config, node, taken))
+    seen = _within(DEADLINE_S, lambda taken: _read(config, node, taken))
     frames = {f.kind: f for f in chain.from_iterable(one.frames for one in seen)}
     rows = {
         kind: tuple(Row(*record) for record in frame.records()) for kind, frame in frames.items()
@@ -64,7 +71,7 @@ def gather(config: Config, *, node: str = "", chosen: Sequence[str] = ()) -> Mac
         {name: value for values in nodes for name, value in values.items()},
         node_facts(world.host, world.procfs, world.sysfs),
         frozenset(chosen),
-        _failed(seen, late=late),
+        _failed(seen),
         process_facts(Path("/proc/self")).limits if here else Machine("").limits,
         _free(SHM) if here else None,
         tuple(ask_mounts(Path("/proc/self/mountinfo"))) if here else (),
@@ -76,21 +83,19 @@ def _read(config: Config, node: str, taken: list[Observation]) -> None:
     taken.extend(readings(config, SOURCES, saved=False, node=node, remembered=remembered))
 
 
-def _within(
-    seconds: float, work: Callable[[list[Observation]], None]
-) -> tuple[list[Observation], bool]:
-    """What the work has taken when the time is over, and whether it still goes on."""
+def _within(seconds: float, work: Callable[[list[Observation]], None]) -> list[Observation]:
+    """What the work has taken when the time is over."""
     taken: list[Observation] = []
     thread = threading.Thread(target=work, args=(taken,), daemon=True)
     thread.start()
     thread.join(seconds)
-    return list(taken), thread.is_alive()
+    return list(taken)
 
 
-def _failed(seen: Sequence[Observation], *, late: bool) -> dict[str, str]:
+def _failed(seen: Sequence[Observation]) -> dict[str, str]:
     found = {one.source: one.error for one in seen if one.outcome != "ok"}
     missing = [name for name in SOURCES if name not in {one.source for one in seen}]
-    return found | {name: f"no answer within {DEADLINE_S:g} s" for name in missing if late}
+    return found | dict.fromkeys(missing, f"no answer within {DEADLINE_S:g} s")
 
 
 def _remembered(storage: str) -> State:
@@ -127,5 +132,8 @@ def ask_mounts(
     if not points:
         return []
     argv = [sys.executable, "-I", "-S", "-c", _ASK, *points]
-    answered = set(os.fsdecode(run(argv, timeout_s=MOUNTS_S).stdout).splitlines())
-    return [Mount(point, wanted[point], point in answered) for point in points]
+    begun, *numbers = run(argv, timeout_s=MOUNTS_S).stdout.split() or [b""]
+    if begun != b"begun":  # the node is too busy to start a process in time
+        return [Mount(point, wanted[point], None) for point in points]
+    answered = {int(number) for number in numbers}
+    return [Mount(point, wanted[point], n in answered) for n, point in enumerate(points)]

@@ -53,11 +53,13 @@ class Row(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A network file system: where, of which type, and whether it answered."""
+    """A network file system: where, of which type, and whether it answered; None where it could not
+    be asked.
+    """
 
     point: str
     type: str
-    answered: bool
+    answered: bool | None
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def sentence(one: Outcome) -> str:
     'GPU 3: PCIe x8 of x16. Reseat the GPU.'
     """
     action = f". {one.action[:1].upper()}{one.action[1:]}." if one.action else "."
-    return f"{one.part}: {one.why}{action}"
+    return f"{one.part}: {one.why.rstrip('.?')}{action}"
 
 
 def answer(report: Report) -> Answer:

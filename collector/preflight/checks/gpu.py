@@ -48,6 +48,9 @@ def present(machine: Machine) -> Iterator[Outcome]:
     if expected and visible is not None and visible < expected and not _missing(machine):
         why = f"{visible:.0f} of {expected:.0f} GPUs are visible"
         yield Outcome("gpu_present", "page", "node", why, RESET)
+    elif not machine.gpus and "nvml" not in machine.failed:
+        why = "no GPU is visible, and none is known"
+        yield Outcome("gpu_present", "unknown", "node", why)
 
 
 def recovery(machine: Machine) -> Iterator[Outcome]:

@@ -45,8 +45,11 @@ def limits(machine: Machine) -> Iterator[Outcome]:
 def mounts(machine: Machine) -> Iterator[Outcome]:
     """Network file systems answer."""
     for mount in machine.mounts:
-        if not mount.answered:
-            why = f"{mount.point} ({mount.type}) does not answer"
+        name = f"{mount.point} ({mount.type})"
+        if mount.answered is None:
+            yield Outcome("mount", "unknown", "node", f"{name} could not be asked")
+        elif not mount.answered:
+            why = f"{name} does not answer"
             yield Outcome("mount", "page", "node", why, "check the server, then remount")
 
 

@@ -62,6 +62,7 @@ DEFECTS: tuple[tuple[str, str, Machine], ...] = (
     ("gpu_present", "page", gpu(state=2)),
     ("gpu_present", "unknown", gpu(state=4)),
     ("gpu_present", "page", node(gpus_expected=8, gpus_visible=7)),
+    ("gpu_present", "unknown", replace(healthy(), gpus=())),
     ("recovery_action", "page", gpu(recovery_action=1)),
     ("recovery_action", "page", gpu(recovery_action=99)),
     ("gpu_memory", "page", gpu(row_remap_failed=1)),

@@ -25,6 +25,7 @@ from pipeline import child
 from pipeline.frame import Device
 from simulator.injection import inject
 from simulator.rendering import Rendering
+from tests.wait import PATIENCE_S
 
 FAULTS = {  # what is injected: the check that finds it, in which part
     "remap@gpu0:state=failed": ("gpu_memory", "GPU 0", "remap failed"),
@@ -126,11 +127,22 @@ def test_a_file_system_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
     def run(argv: list[str], *, timeout_s: float) -> child.Finished:
         asked.extend(argv[5:])
-        return child.Finished(None, b"/data\n", b"", timed_out=True)
+        return child.Finished(None, b"begun\n1\n", b"", timed_out=True)
 
     found = ask_mounts(table, run)
     assert asked == ["/home", "/data"]
     assert [(one.point, one.answered) for one in found] == [("/home", False), ("/data", True)]
+    busy = ask_mounts(table, lambda *_, **__: child.Finished(None, b"", b"", timed_out=True))
+    assert [one.answered for one in busy] == [None, None]
+
+
+@pytest.mark.slow
+def test_file_systems_are_asked_in_a_child(tmp_path: Path) -> None:
+    """A real one: who may not look, or finds nothing there, has an answer all the same."""
+    table = tmp_path / "mountinfo"
+    table.write_text(f"1 0 8:1 / / rw - nfs a rw\n2 1 0:9 / {tmp_path}/gone rw - nfs4 s:/h rw\n")
+    found = ask_mounts(table, lambda argv, timeout_s: child.run(argv, timeout_s=PATIENCE_S))
+    assert [(one.type, one.answered) for one in found] == [("nfs", True), ("nfs4", True)]
 
 
 def test_the_result_goes_to_the_running_agent(
