@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from collector.facts.affinity import distance, within
-from collector.facts.model import RdmaPort
+from collector.facts.model import PciGpu, RdmaPort
 from collector.nccl_settings.matching import name_list
 from collector.nccl_settings.model import Checks, Rank, some
 
@@ -93,8 +93,8 @@ def prefix(rank: Rank) -> Checks:
 
 
 def left_out(rank: Rank) -> Checks:
-    """Active ports as fast as those in use are left out: ones that are near a GPU of the job, or
-    half of all.
+    """Active ports as fast as those in use are left out: the only ones behind the PCIe switch of a
+    GPU of the job, or half of all.
     """
     node = rank.node
     if node is None or not rank.hcas.entries or not rank.taken or not rank.uses_verbs:
@@ -102,7 +102,7 @@ def left_out(rank: Rank) -> Checks:
     best = max(rank.taken, key=lambda port: port.gigabits)
     equals = [p for p in node.active if (p.gigabits, p.ethernet) == (best.gigabits, best.ethernet)]
     without = [port for port in equals if port not in rank.taken]
-    near = [port for port in without if _near_a_gpu(rank, port)]
+    near = [port for port in without if _missed(rank, port)]
     if near or 2 * len(without) >= len(equals) > 1:
         names = some(port.name for port in near or without)
         where = " next to a GPU of this job" if near else f", {len(without)} of {len(equals)}"
@@ -167,11 +167,16 @@ def numa(rank: Rank) -> Checks:
             )
 
 
-def _near_a_gpu(rank: Rank, port: RdmaPort) -> bool:
+def _missed(rank: Rank, port: RdmaPort) -> bool:
+    """Whether a GPU has this port behind its switch, and none that is in use."""
     return any(
-        within(distance(gpu.path, port.path, (gpu.numa, port.numa)), "PXB")
-        for gpu in rank.own_gpus
-        if gpu.path and port.path
+        _near(gpu, port) and not any(_near(gpu, one) for one in rank.taken) for gpu in rank.own_gpus
+    )
+
+
+def _near(gpu: PciGpu, port: RdmaPort) -> bool:
+    return bool(gpu.path and port.path) and within(
+        distance(gpu.path, port.path, (gpu.numa, port.numa)), "PXB"
     )
 
 
