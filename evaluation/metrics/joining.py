@@ -108,7 +108,7 @@ class NodesOf:
     ) -> Frame:
         cut = self._cut(whole.source, frame, names)
         nodes = NodeTimes.at_once(names, frame.time_ns, frame.mono_ns, boots, cut.node_of)
-        if cut.rows == slice(0, len(frame.devices)):
+        if cut.devices is frame.devices:
             return replace(frame, nodes=nodes)
         return Frame(
             frame.schema,
