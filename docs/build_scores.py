@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from math import floor
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,42 @@ def scores() -> str:
             + rest.partition(end)[2]
         )
     return text
+
+
+def _installed(report: Mapping[str, Any]) -> Iterator[str]:
+    """Agents alone, as they are installed, and with all detectors paging: what ships."""
+    node = report["summary"].get("node")
+    if node is None:
+        yield "No results of agents alone."
+        return
+    installed = node["as_shipped"]
+    yield from _table(
+        ("Figure", "Default configuration", "All detectors page"),
+        [
+            (
+                "healthy GPU-months",
+                *(f"{part['healthy_gpu_months']:,.1f}" for part in (installed, node)),
+            ),
+            *(
+                (f"false {what} per GPU-month", *(_false(part, what) for part in (installed, node)))
+                for what in ("pages", "tickets")
+            ),
+            *(
+                (f"{name}, in time", *(_in_time(part, name) for part in (installed, node)))
+                for name in node["recall_by_class"]
+            ),
+        ],
+    )
+
+
+def _false(part: Mapping[str, Any], what: str) -> str:
+    rate = part["false_alarms"][what]["of_all"]
+    return f"{rate['count']}; at most {rate['high95']:.2g}" if rate["rate"] is not None else "-"
+
+
+def _in_time(part: Mapping[str, Any], name: str) -> str:
+    found = part["recall_by_class"].get(name)
+    return f"{found['hits']}/{found['of']}, at least {_down(found['low95'])}" if found else "-"
 
 
 def _goals(report: Mapping[str, Any]) -> Iterator[str]:
@@ -170,8 +207,8 @@ def _fault_rows(report: Mapping[str, Any]) -> Iterator[Row]:
     shipped = {
         _run(row): row["recall"] for row in report["scenarios"] if row["contestant"] == SHIPPED
     }
-    for row in report["scenarios"]:
-        if row["contestant"] == OURS:
+    for scope, row in product(("node", "fleet"), report["scenarios"]):
+        if row["contestant"] == OURS and row["scope"] == scope:
             yield _fault(row, shipped.get(_run(row)))
 
 
@@ -429,6 +466,7 @@ def _seeds(run: Mapping[str, Any], scenario: str) -> str:
 
 
 TABLES = {
+    "installed": _installed,
     "goals": _goals,
     "later": _later,
     "later_faults": _later_faults,

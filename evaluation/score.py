@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import platform
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -75,7 +76,8 @@ def score(args: argparse.Namespace) -> int:
             remaining, folder, code, workers, args.dump, done=len(jobs) - len(remaining)
         )
         done = [job for job in jobs if job.name not in failed and still_good(folder, job, code)]
-        report = _document(list(results_of(folder, done)))
+        results = list(results_of(folder, done))
+        report = _document(results)
     seeds = sorted({job.seed for job in jobs})
     if interrupted:
         print(
@@ -89,6 +91,10 @@ def score(args: argparse.Namespace) -> int:
             "code": code,
             "suite": wanted.split,
             "failed": failed,
+            "cpu_hours": round(sum(result.get("cpu_s", 0.0) for result in results) / 3600, 2),
+            "workers": workers,
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
+            f"{platform.python_version()}",
         }
         _write(
             args.json,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -33,7 +34,10 @@ def main(arguments: Sequence[str]) -> None:
         errors = folder / f"{job.name}.err"
         with errors.open("wb") as file:
             os.dup2(file.fileno(), 2)
-        _write(folder / f"{job.name}.json", {"code": code, **_run(job, dumps)})
+        began_s = time.process_time()
+        result = _run(job, dumps)
+        spent = {"cpu_s": round(time.process_time() - began_s, 1)}
+        _write(folder / f"{job.name}.json", {"code": code, **spent, **result})
         errors.unlink()
         sys.stdout.write(f"{job.name}\n")
         sys.stdout.flush()
