@@ -38,13 +38,12 @@ class Life:
 
 LIVES = (
     Life(1_000_003.25, missed=0.02),
-    Life(17.5, step_s=240.0),
+    Life(17.5, step_s=240.0, every=3),
     Life(86_391.0, missed=0.1, reboot=0.4),
     Life(5_000.0, begin=0.3, step_s=-75.0),
-    Life(12.0, end=0.7, jitter_s=0.2),
-    Life(777_777.7, missed=0.005, reboot=0.6, step_s=30.0),
+    Life(12.0, end=0.7, jitter_s=0.2, every=3),
+    Life(777_777.7, missed=0.005, reboot=0.6, step_s=30.0, every=3),
 )
-SLOWER = tuple(replace(life, every=3, up_s=life.up_s + 31) for life in LIVES)
 REBOOT_NS = 300 * SECOND_NS
 XIDS = (79, 48, 94, 31, 119)  # of the GPU, its memory, the program, its firmware
 
