@@ -121,7 +121,7 @@ class Gateway:
         )
         web = config.web
         self._model = ClusterModel(
-            self._clock,
+            self._timing.shown or self._clock,
             sent=self._sent,
             findings=self._judge.standing,
             incidents=self._judge.open,

@@ -24,3 +24,4 @@ class Timing:
     stored_ns: Callable[[Message], int] = attrgetter("stored_ns")
     present_ns: int = PRESENT_NS
     by_messages: bool = False
+    shown: Clock | None = None  # what pages compare with, where that is another clock

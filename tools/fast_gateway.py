@@ -17,18 +17,37 @@ from gateway.consumer import Message
 from gateway.service import main
 from gateway.timing import Timing
 from pipeline.bus.batch import BatchError, decode
-from pipeline.clock import SECOND_NS, FastClock
+from pipeline.clock import SECOND_NS, Clock, FastClock
 
 # A machine that is busy judges late; nothing is history to a rehearsal.
 PRESENT_NS = 86400 * SECOND_NS
 
 
-def sent_ns(message: Message) -> int:
-    """When the host sent it."""
-    try:
-        return decode(message.payload).sent_ns
-    except BatchError:
-        return message.stored_ns
+class Sent:
+    """When the hosts sent, and a clock that shows the batch before the last: between two batches
+    half a second passes, and minutes of the fleet's time.
+    """
+
+    def __init__(self, clock: Clock, period_ns: int) -> None:
+        self._clock, self._period_ns = clock, period_ns
+        self._newest_ns = 0
+
+    def of(self, message: Message) -> int:
+        """When the host sent a message."""
+        try:
+            sent_ns = decode(message.payload).sent_ns
+        except BatchError:
+            return message.stored_ns
+        self._newest_ns = max(self._newest_ns, sent_ns)
+        return sent_ns
+
+    def time_ns(self) -> int:
+        """Of the fleet."""
+        return self._newest_ns - self._period_ns if self._newest_ns else self._clock.time_ns()
+
+    def monotonic_ns(self) -> int:
+        """Of the fleet."""
+        return self._clock.monotonic_ns()
 
 
 def run() -> int:
@@ -47,7 +66,9 @@ def run() -> int:
     loaded = load(inputs(args))
     logs.set_up(loaded.config.log.level, loaded.config.log.format)
     clock = FastClock(args.speed, args.since, args.ago)
-    return main(loaded.config, Timing(clock, sent_ns, PRESENT_NS, by_messages=True))
+    sent = Sent(clock, round(float(loaded.config.bus.period) * SECOND_NS))
+    timing = Timing(clock, sent.of, PRESENT_NS, by_messages=True, shown=sent)
+    return main(loaded.config, timing)
 
 
 if __name__ == "__main__":

@@ -26,12 +26,17 @@ SPREAD_NS = {"thermal": 600 * 10**9, "throttle": 600 * 10**9}
 
 def shared_sites(one: Evidence) -> Iterator[FaultSite]:
     """The places whose other parts may have its fault from a common cause, upstream first."""
-    levels = fault_of(one.finding.fault).shared
-    if one.device.kind not in ("gpu", "ib_port", "nvswitch"):
-        return
+    levels = fault_of(one.finding.fault).shared & _above(one.device)
     for level in LEVELS:
         if level in levels and (site := one.site(level)):
             yield site
+
+
+def _above(device: Device) -> frozenset[str]:
+    """Levels at which a device is one part of several: a node is one of a rack's."""
+    if device.kind in ("gpu", "ib_port", "nvswitch"):
+        return frozenset(LEVELS)
+    return frozenset({"rack"} if device.kind == "node" else ())
 
 
 def alike(one: Evidence, other: Evidence) -> bool:

@@ -109,10 +109,11 @@ class Layouts:
         self._parts: dict[str, _Part] = {}
 
     def of(self, hosts: Iterable[str], gpus: Sequence[Device], ports: Sequence[Device]) -> Layout:
-        """The layout of these hosts and devices. Ports of switches belong to no node."""
+        """The layout of these hosts and devices. A switch is no node, whoever reads its ports."""
         own, links = _by_host(gpus), _by_host(ports)
-        ends = (name for name, (_, its) in links.items() if not _is_switch(name, its))
-        names = dict.fromkeys(chain(hosts, own, ends))
+        switches = {name for name, (_, its) in links.items() if _is_switch(name, its)}
+        listed = dict.fromkeys(chain(hosts, own, links))
+        names = [name for name in listed if name in own or name not in switches]
         self._parts = {
             name: self._part(name, own.get(name, _NONE)[1], links.get(name, _NONE)[1])
             for name in names

@@ -270,3 +270,12 @@ def test_readers_and_the_judge_do_not_wait_for_one_another(cluster: SimulatedClu
         cluster.sent[f"host-{n}"] = cluster.clock.time_ns()
     reader.join()
     assert not errors, errors
+
+
+def test_a_switch_is_no_node_whoever_reads_its_ports() -> None:
+    """Something sends in its name: it is not on the map, and counts as nothing that is silent."""
+    node = Device("n1", "ib_port", "0x1", {"device": "mlx5_0", "port": "1", "leaf": "leaf1"})
+    end = Device("leaf1", "ib_port", "0x2", {"device": "leaf1", "port": "7", "leaf": "leaf1"})
+    made = layout.Layouts().of(["n1", "leaf1"], (), (node, end))
+    assert [one.name for one in made.nodes] == ["n1"]
+    assert made.ports == (node,)

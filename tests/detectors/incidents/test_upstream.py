@@ -67,3 +67,17 @@ def test_a_job_elsewhere_waits_for_something_else() -> None:
     story.finds(Device("leaf1", "switch", "leaf1"), "ib/switch_down", "ticket")
     story.finds(gpu(0, "far"), "hang/undecided", detector="hang")
     assert len(story.open) == 2
+
+
+def test_warm_nodes_of_a_rack_are_the_rack() -> None:
+    """Where there are too few racks to compare, each node is judged by itself: three of four that
+    grow warmer within ten minutes are one incident, two are two.
+    """
+    for warm, roots in ((3, {"r1"}), (2, {"n0", "n1"})):
+        story = Story()
+        story.nodes("n0", "n1", "n2", "n3", rack="r1")
+        for host in HOSTS[:warm]:
+            story.finds(node(host), "thermal/cooling", "ticket")
+            story.wait(60)
+        story.wait(120)
+        assert story.open.keys() == roots
