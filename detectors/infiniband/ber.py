@@ -249,8 +249,8 @@ class IbBer(Stateful):
             severity,
             "CONTACT_SUPPORT",
             (
-                f"{port_name(port)} receives bit errors at {worst:.0e} (good: below {GOOD:.0e}): "
-                "clean or replace cable or transceiver."
+                f"{port_name(port)} receives bit errors at {worst:.0e}{self._sender(row)} (good: "
+                f"below {GOOD:.0e}): clean or replace cable or transceiver."
             ),
             (
                 (
@@ -267,6 +267,13 @@ class IbBer(Stateful):
             GOOD,
             "errors per bit",
         )
+
+    def _sender(self, row: int) -> str:
+        """Who sends what arrives damaged, as far as the frames or the topology say."""
+        other, leaf = int(self._links.other[row]), self._columns.devices[row].attributes.get("leaf")
+        if other >= 0:
+            return f" from {port_name(self._columns.devices[other])}"
+        return f" from leaf switch {leaf}" if leaf else ""
 
     def _other_end(self, row: int) -> str:
         other = int(self._links.other[row])

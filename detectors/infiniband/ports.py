@@ -172,6 +172,8 @@ def port_name(port: Device) -> str:
     'mlx5_0/1 of n1'
     """
     name, number = port.attributes.get("device"), port.attributes.get("port")
+    if name == port.host and number:  # a switch is its own device
+        return f"port {number} of {port.host}"
     return f"{name}/{number} of {port.host}" if name and number else f"{port.id} of {port.host}"
 
 

@@ -194,3 +194,20 @@ def test_gaps_of_the_collector_hold_everything(feed: PortFeed) -> None:
     feed.clock.advance(900)
     assert feed.once(symbol_errors=300) == []
     assert hours(feed, 2, 0) == []
+
+
+@pytest.mark.parametrize(
+    ("watched", "sender"),
+    [(2, "from port n1 of leaf-0 (good"), (1, "from leaf switch leaf-0 (good")],
+)
+def test_both_ends_are_named(watched: int, sender: str) -> None:
+    """Who receives badly, and who sends: the port where its counters are read, else the switch that
+    the topology names.
+    """
+    ends = a_link("n1")[:watched]
+    feed = PortFeed(IbBer(), ends, period_s=60.0)
+    feed.run(HOUR, symbol_errors=0)
+    findings = feed.run(HOUR, {ends[0].id: {"symbol_errors": 3}}, symbol_errors=0)
+    (summary,) = {f.summary.partition("receives bit errors")[0] for f in findings}
+    assert summary == "mlx5_0/1 of n1 "
+    assert all(sender in f.summary for f in findings)
