@@ -14,6 +14,7 @@ from simulator.fleet import Truth, load_scenario, render, scenario_ids
 from simulator.fleet.faults import FAULTS
 from simulator.fleet.healthy import HEALTHY
 from simulator.fleet.plan import TRIES
+from simulator.fleet.topology import GPUS
 from simulator.workload import EVAL_S
 
 pytestmark = pytest.mark.slow
@@ -47,7 +48,7 @@ def test_truth_is_consistent(name: str, split: str) -> None:
     names = {run.topology.rack(node) for node in range(run.topology.nodes)} | set(
         run.topology.switches
     )
-    names |= {job.id for job in run.topology.jobs}
+    names |= {job.id for job in run.topology.jobs} | {str(rail) for rail in range(GPUS)}
     begin, end = run.topology.begin_ns, run.topology.begin_ns + int(run.seconds * 1e9)
     assert run.truth
     for truth in run.truth:
