@@ -28,6 +28,8 @@ RENEW_S, TIMEOUT_S = 1.0, 0.8
 MARGIN_S = 0.5  # the server's clock and ours run at different speeds, and its timer is late
 RETRY_S = (0.15, 0.25)  # of those that wait; drawn, so that they do not ask together
 CALLS = (errors.Error, js_errors.Error, OSError, asyncio.TimeoutError)
+# The bucket is not there (any more): a broker that begins empty.
+GONE = (js_errors.NoStreamResponseError, js_errors.NotFoundError)
 
 
 def now_s() -> float:
@@ -64,8 +66,8 @@ class Lease:
                 bucket = bucket or await _bucket(stream)
                 async with asyncio.timeout(TIMEOUT_S):
                     await self._try(bucket)
-            except js_errors.BucketNotFoundError:
-                bucket = None
+            except GONE:
+                bucket, self._revision = None, 0  # made again by the next try
             except (*CALLS, js_errors.KeyWrongLastSequenceError):
                 self._revision = 0  # taken, or unknown: looked up by the next try
             else:

@@ -226,7 +226,8 @@ class Gateway:
             for task in tasks:
                 task.cancel()
             await self._lease.give_up(stream)
-            await client.close()
+            with contextlib.suppress(OSError, errors.Error):  # it may be cut off just now
+                await client.close()
 
     async def _connected(self) -> Client:
         while True:

@@ -7,8 +7,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -73,11 +75,29 @@ def _url64(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
+def _address(folder: Path) -> str:
+    """Where a server listens, once its file is complete."""
+    for file in folder.glob("*.ports"):
+        with contextlib.suppress(ValueError):
+            return str(json.loads(file.read_text(encoding="utf-8"))["nats"][0])
+    return ""
+
+
 class Nats:
     """A server in a folder; ``with`` starts it. ``stop`` and ``start`` keep what it stored."""
 
-    def __init__(self, folder: Path, *, secured: bool = False, port: int = -1) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        secured: bool = False,
+        port: int = -1,
+        more: Sequence[str] = (),
+        max_file: int | None = None,
+    ) -> None:
+        """``more`` lines of its configuration; ``max_file``: bytes that JetStream may store."""
         self.folder, self.port = folder, port
+        self._more, self._max_file = more, max_file
         self._secured = secured
         self._account = Key(ACCOUNT)
         self._server: Server | None = None
@@ -103,22 +123,33 @@ class Nats:
         for old in ports.glob("*.ports"):
             old.unlink()
         self._server = Server([str(PROGRAM), "-c", str(config)], self.folder / "log")
-        found = until(lambda: [*ports.glob("*.ports")], "its ports", servers=[self._server])
-        addresses = json.loads(found[0].read_text(encoding="utf-8"))["nats"]
-        self.port = int(addresses[0].rpartition(":")[2])
+        address = until(lambda: _address(ports), "its ports", servers=[self._server])
+        self.port = int(address.rpartition(":")[2])
 
     def stop(self) -> None:
         """End it, as kill -9 would."""
         if self._server is not None:
             self._server.process.kill()
             self._server.end()
+            self._server = None
+
+    def death(self) -> str:
+        """How it ended by itself; empty while it runs, or was stopped."""
+        return self._server.death() if self._server is not None else ""
+
+    def forget(self) -> None:
+        """Lose everything that was stored; the server does not run."""
+        shutil.rmtree(self.folder / "js")
 
     def _config(self) -> str:
         lines = [
             "host: 127.0.0.1",
             f"port: {self.port}",
             f"ports_file_dir: {json.dumps(str(self.folder / 'ports'))}",
-            f"jetstream {{ store_dir: {json.dumps(str(self.folder / 'js'))} }}",
+            f"jetstream {{ store_dir: {json.dumps(str(self.folder / 'js'))}",
+            *([] if self._max_file is None else [f"max_file_store: {self._max_file}"]),
+            "}",
+            *self._more,
         ]
         if self._secured:
             operator, system = Key(OPERATOR), Key(ACCOUNT)

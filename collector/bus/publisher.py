@@ -7,6 +7,7 @@ old; so a gateway gets batches in order, and each once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import threading
@@ -110,7 +111,8 @@ class Publisher:
                 await self._pause()
                 await self._send_all(client)
         finally:
-            await client.close()
+            with contextlib.suppress(OSError, errors.Error):  # it may be cut off just now
+                await client.close()
 
     async def _connected(self) -> Client:
         while True:

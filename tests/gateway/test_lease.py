@@ -120,13 +120,16 @@ def test_a_process_that_was_stopped_knows_at_once(server: Nats) -> None:
     asyncio.run(story())
 
 
-def test_a_broker_that_is_gone_silences_all(server: Nats) -> None:
-    """Nobody can renew; when it is back, one speaks again."""
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_broker_that_is_gone_silences_all(server: Nats, *, empty: bool) -> None:
+    """Nobody can renew; when it is back, also with nothing in it, one speaks again."""
 
     async def story(first: Contender, second: Contender) -> None:
         server.stop()
         await until(lambda: not first.lease.held)
         assert not second.lease.held
+        if empty:
+            server.forget()
         await asyncio.to_thread(server.start)
         await until(lambda: first.lease.held or second.lease.held)
         assert not (first.lease.held and second.lease.held)
