@@ -8,21 +8,17 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pipeline.bus import subjects
 from pipeline.bus.batch import MAGIC, PREFIX, VERSION, encode
 from pipeline.clock import SystemClock
 from pipeline.judged import JudgedObservation
 from tests.agents import AgentProcess
 from tests.fakes import FakeClock, gpu_frame, observed
-from tests.gateway.faults.hosts import CLUSTER, Host, Reading
-from tests.nats import Nats
+from tests.gateway.faults.cluster import Cluster, value
+from tests.gateway.faults.hosts import Host, Reading
 from tests.pipeline.bus.batches import batch
-from tests.tcp_proxy import TcpProxy
 from tests.wait import until
 
 pytestmark = [
@@ -30,63 +26,6 @@ pytestmark = [
     # nats-py leaves the streams of attempts that failed to the garbage collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-
-class Cluster:
-    """A broker, gateways, and hosts ``near`` and ``far`` that read all the time."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
-        self.server = stack.enter_context(Nats(folder / "nats"))
-        self.server.stream()
-        self.line = stack.enter_context(TcpProxy(self.server.port))
-        self.near, self.far = Host(self.server.url, "near"), Host(self.line.url, "far")
-        stack.enter_context(Reading([self.near, self.far]))
-        self.gateways = [self.gateway("g1"), self.gateway("g2")]
-
-    def gateway(self, name: str) -> AgentProcess:
-        """One, with the store that this name had before."""
-        bus = ("--bus.servers", self.server.url, "--bus.cluster", CLUSTER, "--bus.period", "1s")
-        return self._stack.enter_context(AgentProcess(self._folder / name, *bus, command="gateway"))
-
-    def until(self, condition: Any, what: str) -> Any:
-        """The first true answer, while the processes run."""
-        return until(condition, what, servers=[self.server, *self.gateways])
-
-    def leader(self) -> AgentProcess | None:
-        """The gateway that reports; None while agents alert for themselves."""
-        leads = [g for g in self.gateways if value(g, "tocsin_fleet_leader")]
-        assert len(leads) < 2
-        return leads[0] if leads else None
-
-    def follower(self) -> AgentProcess:
-        """The other one, once one reports."""
-        leader = self.until(self.leader, "a leader")
-        return next(each for each in self.gateways if each is not leader)
-
-    def hosts(self, state: str) -> float:
-        """So many in a state, as the leader counts them."""
-        leader = self.until(self.leader, "a leader")
-        return value(leader, "tocsin_fleet_hosts", f'state="{state}"')
-
-    def open(self) -> set[str]:
-        """Hosts with an open incident."""
-        leader = self.leader()
-        series = leader.values("tocsin_fleet_incident_active") if leader else {}
-        return {labels.partition('host="')[2].partition('"')[0] for labels in series}
-
-    def publish(self, host: str, payload: bytes) -> None:
-        """Anything on a host's subject."""
-
-        async def sent(client: Any) -> None:
-            await client.jetstream().publish(subjects.frames(CLUSTER, host), payload)
-
-        self.server.ask(sent)
-
-
-def value(gateway: AgentProcess, name: str, labels: str = "") -> float:
-    """One number that a gateway shows; 0 where it shows none yet."""
-    return gateway.values(name).get(labels, 0.0)
 
 
 @pytest.fixture(scope="module")
