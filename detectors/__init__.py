@@ -34,6 +34,7 @@ from detectors.power import Power
 from detectors.power_cap import PowerCap
 from detectors.power_limit import PowerLimit
 from detectors.slow_node import SlowNode
+from detectors.starvation import Starvation
 from detectors.straggler import Straggler
 from detectors.thermal import ThermalImminent, ThermalRack, ThermalResistance
 from detectors.throttle import Throttle
@@ -71,6 +72,7 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
     Pcie.name: Pcie,
     Drift.name: Drift,
     Waste.name: Waste,
+    Starvation.name: Starvation,
     Ecc.name: Ecc,
     Xid.name: Xid,
 }

@@ -89,13 +89,17 @@ class HostSource:
         return "".join(c for c in line if c.isprintable())[:MAX_FACT]
 
     def _number(self, name: str, read: str, unread: list[Unread]) -> int | None:
-        """The number after a word at the beginning of a line: ``/proc/stat btime``."""
-        path, _, word = read.partition(" ")
+        """The number after a word at the beginning of a line: ``/proc/stat btime``; of two words
+        the second names it: ``/proc/pressure/io some total``.
+        """
+        path, word, *which = read.split(" ")
         text = self._text(name, path, unread)
         if not text:
             return None
         for line in text.splitlines():
-            key, *rest = line.replace(":", " ").split()[:2] or [""]
+            key, *rest = line.replace(":", " ").split() or [""]
+            if which:
+                rest = [one.partition("=")[2] for one in rest if one.startswith(f"{which[0]}=")]
             if key == word and rest and rest[0].isdecimal() and len(rest[0]) < 20:
                 return int(rest[0])
         unread.append(Unread("garbage", self._host, name))

@@ -35,6 +35,15 @@ DRIFT = Fault(
     why="jobs on nodes with different versions or settings run at different speed or fail",
 )
 WASTE = Fault("waste", ("waste",), origin="site", certain=True, why="no job uses this GPU")
+STARVATION = Fault(
+    "starvation",
+    ("starvation",),
+    "record",
+    ("NONE",),
+    origin="application",
+    why="a job that waits holds its GPUs and does less with them",
+    symptom=True,
+)
 
 DRIVER_HUNG = Fault(
     "driver_hung",
@@ -47,9 +56,13 @@ DRIVER_HUNG = Fault(
     alert="GpuLost",
     score="xid",
 )
-CLASSES = (DRIVER_HUNG, OBSERVABILITY, DETECTOR_FAILED, LEMON, DRIFT, WASTE)
+CLASSES = (DRIVER_HUNG, OBSERVABILITY, DETECTOR_FAILED, LEMON, DRIFT, WASTE, STARVATION)
 FAULTS = (
     DRIVER_HUNG,
+    *(
+        STARVATION.sub(wait, "record", "NONE", score=f"starvation-{wait}")
+        for wait in ("memory", "data", "cpu", "power", "communication", "nothing")
+    ),
     OBSERVABILITY.sub("frozen", "ticket", "CONTACT_SUPPORT"),
     OBSERVABILITY.sub(
         "unread",

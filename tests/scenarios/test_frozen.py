@@ -42,6 +42,7 @@ FAMILIES = {
     "host": "F35",
     "nvlink": "F44",
     "together": "F45",
+    "starvation": "F80",
 }
 HOUR_NS = 3600 * 10**9
 

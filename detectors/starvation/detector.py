@@ -1,0 +1,210 @@
+"""The detector: learns what a job usually does, and names what it waits for while it does less."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.kit.block_clock import BlockMeans
+from detectors.kit.blockwise import Blockwise
+from detectors.kit.columns import Columns, rows_where
+from detectors.kit.findings import Verdict
+from detectors.kit.instants import Times, ago
+from detectors.kit.jobs import JobTracker
+from detectors.kit.literature import NVML
+from detectors.kit.page import Needs, Page, gpu_columns
+from detectors.kit.readings import duty, reading
+from detectors.starvation.pressure import Pressure, fills
+from detectors.starvation.waits import CODE, WAITS, Codes, waits
+from pipeline.finding import Finding
+from pipeline.frame import Frame
+from pipeline.observation import Event, Observation
+
+Floats = NDArray[np.float64]
+
+BLOCK_S = 60.0
+USUAL = ("used", "tensor", "power", "clock")
+REASONS = ("sw_thermal", "hw_thermal", "hw_power_brake", "power_cap")
+LEARNED = 5  # blocks of work before anything is said of a job
+WEIGHT = 0.1  # of a new block in what is usual
+WORKS_PERCENT = 20.0
+AFTER, IDLE_AFTER, CLEAR = 4, 10, 2  # blocks: a save of one to three minutes is no wait
+
+PAGE = Page(
+    formula=(
+        "used < 0.9 of the job's usual, and of the node's time tasks wait for memory >= 1 %, input "
+        "and output >= 10 % (or 100 major faults/s), processors >= 20 %; at full use: clock < 0.95 "
+        "of the usual with a throttle reason >= 30 %, or tensor activity < 0.5 of the usual; used "
+        "<= 1 % for 10 min"
+    ),
+    sources=(
+        NVML,
+        "Linux, Documentation/accounting/psi.rst",
+        "MLCommons, MLPerf Storage: accelerator utilisation of at least 90 %",
+    ),
+    shows=gpu_columns("gpu_utilization_percent", "tensor_activity_percent", "power_milliwatts"),
+    needs=Needs(30.0, (("gpu.gpu_utilization_percent",),)),
+    next_step=(
+        "An advice for the owner of the job: data: more loader workers, a closer or faster file "
+        "system; cpu: more cores, fewer threads; memory: smaller caches; communication: see the "
+        "findings of the job's other nodes and links; power: the node's cooling and limits."
+    ),
+    clears="After two minutes in which the job does its usual work, or waits for something else.",
+    scored_as=tuple(f"starvation-{wait}" for wait in WAITS[1:]),
+)
+
+ADVICE = {
+    "memory": "its node is short of memory: tasks wait for it {memory:.0%} of the time",
+    "data": "it waits for data: tasks of its node wait for input and output {io:.0%} of the time",
+    "cpu": "it waits for its host: tasks of its node wait for a processor {cpu:.0%} of the time",
+    "power": "power or heat holds its clock back {held:.0%} of the time",
+    "communication": "it waits for other ranks: kernels run and compute little",
+    "nothing": "it does nothing, and its node waits for nothing either",
+}
+
+
+class Starvation(Blockwise):
+    """For each GPU of a job what it waits for, in minutes: an info finding, never an alert.
+
+    What is usual is learnt in this job, from minutes in which nothing is waited for. All GPUs of a
+    job on a node share the answer of most of them. Another job begins anew.
+
+    >>> Starvation().name
+    'starvation'
+    """
+
+    name = "starvation"
+    version = 1
+
+    def __init__(self) -> None:
+        columns = Columns(
+            **BlockMeans.fills(*USUAL, "held"),
+            **{f"usual_{name}": np.nan for name in USUAL},
+            learned=0,
+            job=0,
+            code=0,
+            run=0,
+            reported_wait=0,
+        )
+        self._nodes, self._jobs = Columns(**fills()), JobTracker()
+        self._pressure = Pressure(self._nodes)
+        self._means = BlockMeans(columns, (*USUAL, "held"))
+        super().__init__(BLOCK_S, columns)
+
+    def update(self, observation: Observation) -> Iterable[Finding]:
+        """Pressures of nodes come in frames of their own."""
+        for frame in observation.frames:
+            if frame.kind == "node":
+                self._pressure.sample(frame)
+        return super().update(observation)
+
+    def _take_events(self, events: Iterable[Event]) -> None:
+        self._jobs.take(events)
+
+    def _sample(self, frame: Frame) -> None:
+        columns = self._columns
+        columns.place(frame.devices)
+        held = np.fmax.reduce([columns.wide(duty(frame, reason)) for reason in REASONS])
+        self._means.add(
+            used=columns.wide(reading(frame, "gpu_utilization_percent")),
+            tensor=columns.wide(reading(frame, "tensor_activity_percent")),
+            power=columns.wide(reading(frame, "power_milliwatts")),
+            clock=columns.wide(reading(frame, "sm_clock_megahertz")),
+            held=held,
+        )
+
+    def _block(self, at: Times) -> Iterator[Finding]:
+        """Judge, then learn."""
+        columns, means = self._columns, self._means.close()
+        groups = self._groups()
+        usual = {name: columns[f"usual_{name}"] for name in USUAL}
+        now = {**means, **self._pressure.of(columns.devices)}
+        known = (columns["learned"] >= LEARNED) & (columns["job"] != 0)
+        found = np.where(known, waits(now, usual), 0)
+        found = np.where(np.isfinite(means["used"]), _agreed(found, groups), columns["code"])
+        columns["run"] = np.where(found == columns["code"], columns["run"] + 1, 1)
+        columns["code"] = found
+        yield from self._report(now, at)
+        self._learn(means)
+
+    def _groups(self) -> dict[tuple[str, str], list[int]]:
+        """Rows of each job on each node; a GPU whose job is another one begins anew."""
+        columns, groups = self._columns, dict[tuple[str, str], list[int]]()
+        numbers = np.zeros(len(columns), np.int64)
+        for row, gpu in enumerate(columns.devices):
+            if job := self._jobs.of(gpu.host, gpu.id):
+                groups.setdefault((gpu.host, job), []).append(row)
+                numbers[row] = 1 + zlib.crc32(job.encode())
+        other = numbers != columns["job"]
+        columns.reset(other, "learned", "code", "run", *(f"usual_{name}" for name in USUAL))
+        columns["job"] = numbers
+        return groups
+
+    def _learn(self, means: dict[str, Floats]) -> None:
+        """From minutes of work in which nothing is waited for."""
+        columns = self._columns
+        works = (columns["code"] == 0) & (means["used"] >= WORKS_PERCENT) & (columns["job"] != 0)
+        near = ~(means["used"] < 0.5 * columns["usual_used"])  # a pause within is none of it
+        for name in USUAL:
+            old = columns[f"usual_{name}"]
+            new = np.where(np.isnan(old), means[name], old + WEIGHT * (means[name] - old))
+            take = works & near & np.isfinite(means[name])
+            columns[f"usual_{name}"] = np.where(take, new, old)
+        columns["learned"] = columns["learned"] + (works & near)
+
+    def _report(self, now: dict[str, Floats], at: Times) -> Iterator[Finding]:
+        columns = self._columns
+        after = np.where(columns["code"] == CODE["nothing"], IDLE_AFTER, AFTER)
+        due = (columns["code"] > 0) & (columns["run"] >= after)
+        over = columns["run"] >= np.where(columns["code"] == 0, CLEAR, after)
+        reported = columns["reported_wait"]
+        ends = (reported > 0) & over & (columns["code"] != reported)
+        for row in rows_where(ends):
+            gpu = columns.devices[row]
+            yield from self._standing.ends(gpu, _fault(int(reported[row])), at)
+        columns["reported_wait"] = np.where(ends, 0, reported)
+        begins = due & (columns["reported_wait"] == 0)
+        for row in rows_where(due):
+            gpu, code = columns.devices[row], int(columns["code"][row])
+            if begins[row]:
+                since = ago(at, gpu, int(columns["run"][row]) * BLOCK_S)
+                yield from self._standing.holds(gpu, self._verdict(row, code, now), at, since)
+            else:
+                self._standing.still(gpu, _fault(code), at)
+        columns["reported_wait"] = np.where(begins, columns["code"], columns["reported_wait"])
+        yield from self._standing.due(at)
+
+    def _verdict(self, row: int, code: int, now: dict[str, Floats]) -> Verdict:
+        gpu, what = self._columns.devices[row], WAITS[code]
+        used, usual = float(now["used"][row]), float(self._columns["usual_used"][row])
+        values = {name: float(now[name][row]) for name in ("memory", "io", "cpu", "held")}
+        advice = ADVICE[what].format(**values)
+        return Verdict(
+            _fault(code),
+            "record",
+            "NONE",
+            f"Job {self._jobs.of(gpu.host, gpu.id)} waits: {advice}.",
+            (
+                f"utilisation {used:.0f} %, usually {usual:.0f} %",
+                f"{now['faults'][row]:.0f} major page faults a second on its node",
+            ),
+            used,
+            usual,
+            "percent",
+        )
+
+
+def _fault(code: int) -> str:
+    return f"starvation/{WAITS[code]}"
+
+
+def _agreed(codes: Codes, groups: dict[tuple[str, str], list[int]]) -> Codes:
+    """The answer of most GPUs of each job on each node; of equally many the stronger."""
+    agreed = np.zeros(len(codes), np.int64)
+    for rows in groups.values():
+        counts = np.bincount(codes[rows], minlength=len(WAITS))
+        agreed[rows] = int(np.argmax(counts))
+    return agreed

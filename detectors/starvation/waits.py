@@ -1,0 +1,68 @@
+"""From how much a GPU does beside its usual work, and how its node waits, to what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+# The first of these that holds is the answer: a node that swaps waits for its disks too, and a job
+# without data has idle processors.
+WAITS = ("", "memory", "data", "cpu", "power", "communication", "nothing")
+CODE = {name: number for number, name in enumerate(WAITS)}
+# Thresholds are proposed, and scored in F80 to F85.
+LESS = 0.9  # of the usual utilisation: a fair loader keeps it above (MLPerf Storage)
+MEMORY, IO, CPU = 0.01, 0.10, 0.20  # shares of the time in which tasks wait
+FAULTS_PER_S = 100.0  # pages that must be read from a disk
+SLOW, HELD = 0.95, 0.30  # of the usual clock; share of the time a throttle reason was active
+SPINS = 0.5  # of the usual tensor activity, at full utilisation: kernels that only wait
+DIMS = 0.7  # the same of power, where the driver gives no activity
+STOPPED_PERCENT = 1.0
+
+
+def waits(now: Mapping[str, Floats], usual: Mapping[str, Floats]) -> Codes:
+    """Codes of WAITS, (gpu,). ``now`` has used, tensor, power, clock, held and the node's io, cpu,
+    memory and faults; ``usual`` the first four as they are while the job works.
+
+    >>> one = {
+    ...     name: np.array([value])
+    ...     for name, value in {
+    ...         "used": 40.0,
+    ...         "tensor": 20.0,
+    ...         "power": 3e5,
+    ...         "clock": 1700.0,
+    ...         "held": 0.0,
+    ...         "io": 0.3,
+    ...         "cpu": 0.0,
+    ...         "memory": 0.0,
+    ...         "faults": 0.0,
+    ...     }.items()
+    ... }
+    >>> usual = {
+    ...     name: np.array([v])
+    ...     for name, v in {"used": 98.0, "tensor": 50.0, "power": 6e5, "clock": 1700.0}.items()
+    ... }
+    >>> WAITS[waits(one, usual)[0]]
+    'data'
+    """
+    less = now["used"] < LESS * usual["used"]
+    full = now["used"] >= LESS * usual["used"]
+    slow = full & (now["clock"] < SLOW * usual["clock"]) & (now["held"] >= HELD)
+    spins = np.where(
+        np.isfinite(now["tensor"]) & (usual["tensor"] > 0),
+        now["tensor"] < SPINS * usual["tensor"],
+        now["power"] < DIMS * usual["power"],
+    )
+    found = [
+        less & (now["memory"] >= MEMORY),
+        less & ((now["io"] >= IO) | (now["faults"] >= FAULTS_PER_S)),
+        less & (now["cpu"] >= CPU),
+        slow,
+        full & spins,
+        less & (now["used"] <= STOPPED_PERCENT),
+    ]
+    return np.select(found, range(1, len(WAITS)), 0).astype(np.int64)

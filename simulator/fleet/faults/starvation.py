@@ -1,0 +1,113 @@
+"""Jobs that wait: for data, host processors, memory, other ranks, power, or nothing that shows.
+
+Tasks of every node of these worlds wait a little all the time, as on any busy host.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from simulator.fleet.demand import CRAWLS, RUNS, STARVES
+from simulator.fleet.events import HOST
+from simulator.fleet.faults.throttle import brake_node
+from simulator.fleet.jobs import FleetJob
+from simulator.fleet.plan import Plan
+from simulator.fleet.topology import GPUS
+from simulator.fleet.world import FleetState, Process
+
+MINUTE = 60.0
+CYCLE_S = 60.0  # of work and waiting: steps are far shorter, and their means the same
+PRESSURES = {
+    "io": "pressure_io_some_microseconds",
+    "cpu": "pressure_cpu_some_microseconds",
+    "memory": "pressure_memory_full_microseconds",
+}
+# Shares of the time of a busy, healthy host; the longest of a minute is twice that.
+USUAL = {"io": 0.02, "cpu": 0.06, "memory": 0.001}
+# What waits beside it: a node that swaps reads, a loader that decodes computes.
+BESIDE = {"memory": {"io": 0.5}, "io": {"cpu": 0.2}, "cpu": {"io": 0.1}}
+SETTLED_S = 45 * MINUTE
+
+
+def waits(plan: Plan, *, on: str) -> None:
+    """F80 to F85: ``on`` is io, cpu, memory, ranks, power or nothing."""
+    for node in range(plan.topology.nodes):
+        plan.inject(0.0, partial(_background, node=node, seed=int(plan.rng.integers(1 << 31))))
+    for case in plan.cases():
+        lasts = plan.draw("minutes") * MINUTE
+        place = plan.place(
+            lasts, needs_s=lasts, lead_s=SETTLED_S, stays_s=lasts + 10 * MINUTE, fits=plan.has_saved
+        )
+        if place is None or place.job is None:
+            continue
+        job, share = place.job, plan.draw("share")
+        members = tuple(
+            plan.topology.gpus[row]
+            for node in job.nodes
+            for row in range(node * GPUS, (node + 1) * GPUS)
+        )
+        plan.truth(case, job.id, place.onset_s, place.onset_s + lasts, kind="job", members=members)
+        act = partial(_waits, job=job, lasts=lasts, share=share)
+        if on in PRESSURES:
+            pressure = plan.draw("pressure")
+            for node in job.nodes:
+                plan.inject(
+                    place.onset_s, partial(_presses, node=node, on=on, share=pressure, lasts=lasts)
+                )
+        elif on == "ranks":
+            act = partial(_crawls, job=job, lasts=lasts, speed=1 - share)
+        elif on == "power":
+            gpus = [row for n in job.nodes for row in range(n * GPUS, (n + 1) * GPUS)]
+            act = partial(brake_node, gpus=gpus, duty=share, lasts=lasts)
+        elif on == "nothing":
+            act = partial(_waits, job=job, lasts=lasts, share=1.0)
+        plan.inject(place.onset_s, act)
+
+
+def _background(world: FleetState, *, node: int, seed: int) -> Process:
+    """What a healthy host's tasks wait, a new share each minute."""
+    rng = np.random.default_rng(seed)
+    for name in PRESSURES.values():
+        world.node_columns[HOST].set_counter(name, 0, node)
+    while True:
+        for what, share in USUAL.items():
+            _add(world, node, what, share * 2 * float(rng.random()) * MINUTE)
+        yield MINUTE
+
+
+def _presses(world: FleetState, *, node: int, on: str, share: float, lasts: float) -> Process:
+    for _ in range(int(lasts / MINUTE)):
+        _add(world, node, on, share * MINUTE)
+        for what, part in BESIDE[on].items():
+            _add(world, node, what, part * share * MINUTE)
+        yield MINUTE
+
+
+def _add(world: FleetState, node: int, what: str, seconds: float) -> None:
+    world.node_columns[HOST].increase(PRESSURES[what], round(seconds * 1e6), node)
+
+
+def _waits(world: FleetState, *, job: FleetJob, lasts: float, share: float) -> Process:
+    """GPUs without work for a share of each cycle."""
+    for _ in range(int(lasts / CYCLE_S)):
+        _mode(world, job, STARVES)
+        yield CYCLE_S * share
+        if share < 1:
+            _mode(world, job, RUNS)
+            yield CYCLE_S * (1 - share)
+    _mode(world, job, RUNS)
+
+
+def _crawls(world: FleetState, *, job: FleetJob, lasts: float, speed: float) -> Process:
+    world.work.speed[list(job.nodes)] = speed
+    _mode(world, job, CRAWLS)
+    yield lasts
+    _mode(world, job, RUNS)
+
+
+def _mode(world: FleetState, job: FleetJob, mode: int) -> None:
+    for node in job.nodes:
+        if world.work.jobs[node] is job:
+            world.work.mode[node] = mode
