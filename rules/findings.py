@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dashboards import places
 from dashboards.places import Place
 from detectors import faults
-from rules import fleet, templates, words
+from rules import fleet, owners, templates, words
 from rules.model import Action, Alert, Component, Group, Severity
 
 # An acknowledged incident is being handled, and a node in maintenance is expected to misbehave:
@@ -46,6 +46,12 @@ class FaultClass:
     def classes(self) -> str:
         """Regular expression over the label ``class`` up to its first slash."""
         return "|".join(name for name, row in faults.CLASSES.items() if row.alert == self.stem)
+
+    @property
+    def is_of_jobs(self) -> bool:
+        """Whether faults of applications are among its classes."""
+        classes = self.classes.split("|")
+        return any(name.split("/")[0] in classes for name in owners.APPLICATION.split("|"))
 
     @property
     def words(self) -> str:
@@ -388,6 +394,7 @@ def _alert(fault: FaultClass, severity: Severity) -> Alert:
             "ack` or the start of maintenance."
         ),
         like="" if page else f"Tocsin{fault.stem}",
+        labels=owners.LABELS if fault.is_of_jobs else {},
     )
 
 

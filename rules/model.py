@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dashboards.places import Place
@@ -58,6 +59,7 @@ class Alert:
     configured to export. ``panel`` draws its numbers. ``means``, ``confirm``, ``do`` and ``clears``
     are the runbook; with ``like`` its section refers to that of another alert. ``page_of`` is whose
     status page the alert links to: that of its ``instance``, or of the gateway that speaks.
+    ``labels`` are further ones, templates.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Alert:
     needs: str = ""
     like: str = ""
     page_of: PageOf = "agent"
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def rule(self) -> dict[str, Any]:
         """As Prometheus reads it."""
@@ -114,6 +117,7 @@ class Alert:
             "scope": self.scope,
             "action": self.action,
             "alert_family": self.family,
+            **self.labels,
         }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from detectors.faults import FAULTS
 from pipeline.child import run
 from rules.build import alerts
 from tests.parts import VERSIONS, Part
@@ -378,11 +379,25 @@ def test_a_stall_that_all_nodes_of_a_job_tell_of_themselves_is_one_message(
         **N1,
     )
     alertmanager.fire([*alerts_of_all, *jobs, rank])
-    until(lambda: len(receivers.of(receiver)) == 4, "four messages")
+    until(lambda: len(receivers.of(receiver)) == 3, "three messages")
+    until(lambda: len(receivers.of("owner")) == 1, "the message to the owner of the rank")
     told = sorted(
         sorted(one["labels"]["id"] for one in message["alerts"])
         for message in receivers.of(receiver)
     )
-    assert told == sorted(
-        [sorted(where["node"] for where in nodes), ["job 7"], ["job 8"], ["rank"]]
-    )
+    assert told == sorted([sorted(where["node"] for where in nodes), ["job 7"], ["job 8"]])
+
+
+@pytest.mark.parametrize("severity", ["critical", "warning"])
+def test_what_an_application_did_is_its_owners(severity: str, part: Part) -> None:
+    """Each class whose origin is the application reaches the owner's receiver and no other; no
+    other class does.
+    """
+    tool = part("amtool", "prometheus-alertmanager")
+    classes = {name: fault for name, fault in FAULTS.items() if fault.severity != "record"}
+    for name, fault in classes.items():
+        labels = ["alertname=TocsinX", f"severity={severity}", "component=node", f"class={name}"]
+        argv = [tool, "config", "routes", "test", f"--config.file={CONFIG}", *labels]
+        reached = run(argv, timeout_s=PATIENCE_S).stdout.decode().replace(",", " ").split()
+        assert (reached == ["owner"]) == (fault.origin == "application"), name
+        assert "owner" not in reached or len(reached) == 1, name

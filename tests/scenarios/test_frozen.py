@@ -43,6 +43,7 @@ FAMILIES = {
     "nvlink": "F44",
     "together": "F45",
     "starvation": "F80",
+    "fabric": "F70",
 }
 HOUR_NS = 3600 * 10**9
 
