@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "check": "collector.cli.check",
     "preflight": "collector.cli.preflight",
     "repair": "collector.cli.repair",
+    "hint": "collector.cli.hint",
     "read": "collector.cli.read",
     "simulate": "simulator.command",
     "query": "collector.cli.query",

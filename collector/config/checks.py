@@ -183,6 +183,8 @@ def _gates(config: Config) -> Iterator[tuple[Path, str]]:
     yield from _draining(("gates", "slurm"), slurm)
     yield from _draining(("gates", "kubernetes", "draining"), kubernetes.draining)
     yield from _repair(config.gates.repair)
+    if config.gates.hint.horizon < 1:
+        yield ("gates", "hint", "horizon"), "must be at least 1s"
     for name, period in (
         ("kubernetes", kubernetes.period),
         ("nvsentinel", config.gates.nvsentinel.period),

@@ -193,6 +193,17 @@ class Repair(Section, frozen=True):
     )
 
 
+class Hint(Section, frozen=True):
+    """What `tocsin hint` may tell jobs that ask for it."""
+
+    enabled: Annotated[bool, _help("Write the files and send the signals that jobs asked for.")] = (
+        False
+    )
+    horizon: Annotated[
+        Seconds, _help("How long a hint holds; a process gets one for a fault within that time.")
+    ] = Seconds(3600)
+
+
 class Gates(Section, frozen=True):
     """Scheduler integrations. Nothing is written anywhere unless it is enabled here."""
 
@@ -207,3 +218,4 @@ class Gates(Section, frozen=True):
     kubernetes: Kubernetes = field(default_factory=Kubernetes)
     nvsentinel: NvSentinel = field(default_factory=NvSentinel)
     repair: Repair = field(default_factory=Repair)
+    hint: Hint = field(default_factory=Hint)
