@@ -38,12 +38,10 @@ def run(
     max_bytes: int = 1 << 20,
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
-    user: tuple[int, int] | None = None,
 ) -> Finished:
     """Run a command without a shell, with a deadline and bounded output.
 
-    ``user`` are the user and group that it runs as, in no other group. Past the deadline its
-    process group is killed; one that is stuck in the kernel is abandoned.
+    Past the deadline its process group is killed; one that is stuck in the kernel is abandoned.
     Output beyond ``max_bytes`` ends the command too. FileNotFoundError or PermissionError where it
     cannot be started.
     """
@@ -56,9 +54,6 @@ def run(
         cwd=cwd,
         start_new_session=True,
         close_fds=True,
-        user=user[0] if user else None,
-        group=user[1] if user else None,
-        extra_groups=[] if user else None,
     )
     assert process.stdout is not None  # noqa: S101 - PIPE was asked for
     assert process.stderr is not None  # noqa: S101

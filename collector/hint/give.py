@@ -1,5 +1,5 @@
 """Runs as the job's own user: writes the file in the job's own view of its folders, by rename, and
-sends the signal. ``main(pid, file, signal, text)``.
+sends the signal. ``main(user, group, pid, signal, file, text)``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from collector.sources.untrusted import folder_descriptor
 
 def main(argv: Sequence[str]) -> None:
     """Exit code 1 with the reason on standard error."""
-    pid, file, number, text = int(argv[0]), argv[1], int(argv[2]), argv[3]
+    user, group, pid, number = map(int, argv[:4])
+    file, text = argv[4:6]
     try:
+        become(user, group)
         process = os.pidfd_open(pid)  # from here on it is this process, or none
         if file:
             write(Path(f"/proc/{pid}/root"), file, text)
@@ -27,6 +29,16 @@ def main(argv: Sequence[str]) -> None:
     except OSError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(1)
+
+
+def become(user: int, group: int) -> None:
+    """Give up every right but the job's, for good: before anything of the job is touched."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(group, group, group)
+        os.setresuid(user, user, user)
+    if os.geteuid() != user or 0 in os.getresuid():
+        raise PermissionError(f"cannot become user {user}")
 
 
 def write(root: Path, file: str, text: str) -> None:

@@ -46,11 +46,10 @@ def due(
 
 
 def give(who: Subscription, one: Mapping[str, Any]) -> str:
-    """In a child with the job's user and no other rights; how it failed, empty where it did not."""
-    argv = child.python(
-        "collector.hint.give", str(who.pid), who.file, str(who.signal), json.dumps(one)
-    )
-    done = child.run(argv, timeout_s=GIVE_S, user=(who.user, who.group), cwd="/")
+    """In a child that becomes the job's user first; how it failed, empty where it did not."""
+    numbers = map(str, (who.user, who.group, who.pid, who.signal))
+    argv = child.python("collector.hint.give", *numbers, who.file, json.dumps(one))
+    done = child.run(argv, timeout_s=GIVE_S, cwd="/")
     words = done.stderr.decode(errors="replace").strip()
     return "" if done.returncode == 0 else words[:300] or f"exit code {done.returncode}"
 

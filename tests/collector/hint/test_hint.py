@@ -1,0 +1,129 @@
+"""A hint reaches the job that asked for it, as its own user, and nobody else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from collector.hint.give import write
+from collector.hint.hints import due, give, hint, predicted
+from collector.hint.subscription import Subscription, subscription
+from collector.integrations.agent_client import Problem, read
+from detectors.faults import FAULTS
+from pipeline.child import Child
+from tests.collector.integrations.answers import LOST, document
+from tests.wait import until
+
+PREDICTS = next(name for name, fault in FAULTS.items() if fault.prediction)
+PROBLEM = Problem("5a2e", "ticket", "NONE", PREDICTS, "gpu", "GPU-03", "GPU 3", "Soon.", False)
+NOW, HOUR = 1_800_000_000.0, 3600.0
+
+
+def process(folder: Path, *rows: str, caught: int = 0) -> Path:
+    """A /proc with process 7 of user 1000."""
+    (folder / "7").mkdir(parents=True)
+    ids = "Uid:\t1000\t1000\t1000\t1000\nGid:\t100\t100\t100\t100"
+    (folder / "7" / "status").write_text(f"Name:\tx\n{ids}\nSigCgt:\t{caught:016x}\n")
+    (folder / "7" / "environ").write_bytes(b"\0".join(row.encode() for row in rows))
+    (folder / "7" / "stat").write_text("7 (x) S 1" + " 0" * 48)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("rows", "caught", "wants"),
+    [
+        (["TOCSIN_CHECKPOINT_FILE=/home/ada/run/hint.json"], 0, ("/home/ada/run/hint.json", 0)),
+        (["TOCSIN_CHECKPOINT_SIGNAL=USR1"], 1 << 9, ("", 10)),
+        (["TOCSIN_CHECKPOINT_SIGNAL=USR1"], 1 << 11, None),
+        (["TOCSIN_CHECKPOINT_SIGNAL=KILL"], ~0 & (1 << 64) - 1, None),
+        (["TOCSIN_CHECKPOINT_FILE=../x"], 0, None),
+        (["TOCSIN_CHECKPOINT_FILE=/home/../etc/x"], 0, None),
+        (["PATH=/bin"], 0, None),
+    ],
+)
+def test_only_what_was_asked_for_and_can_be_taken(
+    rows: list[str], caught: int, wants: tuple[str, int] | None, tmp_path: Path
+) -> None:
+    """A signal without a handler would end the process, and a path that steps upwards is none."""
+    found = subscription(process(tmp_path, *rows, caught=caught), 7)
+    assert (found and (found.file, found.signal)) == wants
+    assert found is None or (found.user, found.group) == (1000, 100)
+
+
+def test_only_predictions_about_gpus_are_hints() -> None:
+    """A GPU that is lost already is no reason to save."""
+    soon = LOST | {"class": PREDICTS, "severity": "ticket"}
+    assert [one.fault for one in predicted(read(document(LOST, soon)))] == [PREDICTS]
+
+
+def test_a_process_gets_one_hint_per_horizon() -> None:
+    """Then the next, with another id."""
+    who, one = Subscription(7, 1000, 100, "/x/y", 0), hint(PROBLEM, NOW, HOUR)
+    assert set(one) == {"id", "at", "gpu_uuid", "reason", "probability", "horizon_s", "expires"}
+    given = {f"7 GPU-03 {PREDICTS}": NOW + HOUR}
+    assert list(due([one], who, {}, NOW)) == [one]
+    assert list(due([one], who, given, NOW + HOUR - 1)) == []
+    assert list(due([one], who, given, NOW + HOUR)) == [one]
+    assert hint(PROBLEM, NOW + HOUR, HOUR)["id"] != one["id"]
+
+
+def test_the_file_is_replaced_and_no_link_is_followed(tmp_path: Path) -> None:
+    """A job that puts a link there, or names another one's folder, gets an error."""
+    folder = tmp_path / "home" / "run"
+    folder.mkdir(parents=True)
+    (folder / "hint.json").symlink_to(tmp_path / "shadow")
+    write(tmp_path, "/home/run/hint.json", "{}")
+    assert (folder / "hint.json").read_text() == "{}"
+    assert not (folder / "hint.json").is_symlink()
+    assert not (tmp_path / "shadow").exists()
+    (tmp_path / "home" / "link").symlink_to(folder)
+    with pytest.raises(OSError):  # noqa: PT011 - which one is the kernel's
+        write(tmp_path, "/home/link/hint.json", "{}")
+    assert [one.name for one in folder.iterdir()] == ["hint.json"]
+
+
+JOB = """
+import ctypes, os, signal, time
+libc = ctypes.CDLL(None)
+os.setgid({user})
+os.setuid({user})
+libc.prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE, as after the exec of a job
+signal.signal(signal.SIGUSR1, lambda *_: (print("told", flush=True)))
+print("ready", flush=True)
+while True:
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.root
+def test_a_job_of_another_user_is_told(tmp_path: Path) -> None:
+    """Written as nobody into nobody's folder, with the signal; another user's folder is refused."""
+    user = 65534
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents:
+        if parent.name.startswith("pytest-"):
+            parent.chmod(0o755)
+    own, roots = tmp_path / "own", tmp_path / "roots"
+    own.mkdir()
+    roots.mkdir()
+    os.chown(own, user, user)
+    job = Child([sys.executable, "-c", JOB.format(user=user)])
+    try:
+        until(lambda: b"ready" in (job.receive(0.1) or b""), what="the job")
+        who = Subscription(job.pid, user, user, str(own / "hint.json"), int(signal.SIGUSR1))
+        assert give(who, hint(PROBLEM, NOW, HOUR)) == ""
+        until(lambda: b"told" in (job.receive(0.1) or b""), what="the signal")
+        assert (own / "hint.json").stat().st_uid == user
+        assert json.loads((own / "hint.json").read_text())["gpu_uuid"] == "GPU-03"
+        refused = Subscription(job.pid, user, user, str(roots / "hint.json"), 0)
+        assert "another user's folder" in give(refused, hint(PROBLEM, NOW, HOUR))
+        assert not list(roots.iterdir())
+    finally:
+        job.kill()
+        until(lambda: job.poll() is not None, what="its end")
