@@ -43,7 +43,6 @@ FAMILIES = {
     "nvlink": "F44",
     "together": "F45",
     "starvation": "F80",
-    "fabric": "F70",
 }
 HOUR_NS = 3600 * 10**9
 
