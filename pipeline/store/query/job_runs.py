@@ -4,12 +4,15 @@ when. A job that is queued again, or whose id is used again, has several runs.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import orjson
 import polars as pl
 
+from pipeline.catalog import device_job
 from pipeline.clock import SECOND_NS
 from pipeline.observation import Event, Value
 from pipeline.short_ids import UnknownIdError
@@ -17,13 +20,18 @@ from pipeline.store.query.events_of import with_boots
 from pipeline.store.query.store import Store, Window
 
 KINDS = ("job_started", "job_ended", "nccl_process_found", "nccl_process_lost")
+_ARRAY = re.compile(r"(\d{1,12})_(\d{1,9})")
 MAX_GAP_NS = 60 * SECOND_NS  # between the parts of one run: hosts start one after the other
+ELASTIC_NS = 600 * SECOND_NS  # a job that goes on so long without a host does not need it
 SILENT_NS = 300 * SECOND_NS  # a host that is not read for so long before the store's end is lost
 
 
 @dataclass(slots=True)
 class HostSpan:
-    """A job on one host. ``lost``: the host went away before the job ended there."""
+    """A job on one host. ``lost``: the host went away before the job ended there. ``left_ns`` is
+    when its last process was gone, 0 while it has any: a program that restarts is away for moments,
+    so where a scheduler gave the GPUs its word ends the span.
+    """
 
     host: str
     boot_id: str
@@ -32,6 +40,8 @@ class HostSpan:
     gpus: set[str] = field(default_factory=set)
     pids: dict[int, int] = field(default_factory=dict)  # rank by process, -1 unknown
     ranks: dict[str, int] = field(default_factory=dict)  # by the GPU that its process holds
+    scheduled: bool = False
+    left_ns: int = 0
     ended: bool = False
     lost: bool = False
     outcome: str = ""
@@ -58,9 +68,15 @@ class JobRun:
 
     @property
     def end_ns(self) -> int:
-        """When the first host gave back its GPUs or was lost; then the job is over."""
-        ends = [span.end_ns for span in self.spans if span.ended or span.lost]
-        return min(ends) if ends else max(span.end_ns for span in self.spans)
+        """When the first host gave back its GPUs or was lost; then the job is over, unless it goes
+        on for long on others.
+        """
+        by_host: dict[str, int] = {}
+        for span in self.spans:
+            if span.ended or span.lost or self.running:
+                by_host[span.host] = max(span.end_ns, by_host.get(span.host, 0))
+        first, last = min(by_host.values()), max(by_host.values())
+        return first if last - first <= ELASTIC_NS else last
 
     @property
     def gpus(self) -> frozenset[str]:
@@ -96,7 +112,7 @@ def runs_of(store: Store, text: str, window: Window) -> list[JobRun]:
     events: dict[str, list[tuple[Event, str]]] = defaultdict(list)
     for event, boot in with_boots(store, window, KINDS):
         events[base(str(event.attributes.get("job", "")))].append((event, boot))
-    key = _key(text, events)
+    key = _key(_of_array(store, window, text), events)
     seen = _last_reads(store, window)
     spans = _spans(events[key], seen)
     return [_run(key, part, [event for event, _ in events[key]]) for part in _parts(spans)]
@@ -117,6 +133,19 @@ def _run(key: str, spans: Sequence[HostSpan], events: Sequence[Event]) -> JobRun
         int(last("hosts") or 0),
         running=not any(span.ended or span.lost for span in spans),
     )
+
+
+def _of_array(store: Store, window: Window, text: str) -> str:
+    """The id of a task of a job array that is called 3_1, as Slurm numbers it; any other text."""
+    match = _ARRAY.fullmatch(text)
+    if match is None:
+        return text
+    rows = store.table("devices", window).filter(pl.col("kind") == device_job.KIND)
+    known = store.collect(rows.select("attributes").unique())["attributes"].to_list()
+    for facts in map(orjson.loads, known):
+        if (facts.get("array_job"), facts.get("array_task")) == match.groups():
+            return str(facts.get("job", text))
+    return text
 
 
 def _key(text: str, events: Mapping[str, Sequence[tuple[Event, str]]]) -> str:
@@ -161,14 +190,24 @@ def _spans(
                 found.append(span)
             _take(span, event)
         elif event.kind == "job_ended" and span is not None:
-            span.end_ns, span.ended = event.time_ns, True
+            if "scheduler" not in event.attributes and span.scheduled:
+                span.left_ns = event.time_ns
+                continue
+            span.end_ns, span.ended = _end(span, event.time_ns), True
             span.outcome = str(event.attributes.get("outcome", ""))
             del opened[key]
     _close(opened, seen)
     return found
 
 
+def _end(span: HostSpan, said_ns: int) -> int:
+    """A scheduler's job is missed some time after its last process is gone."""
+    return span.left_ns if 0 < said_ns - span.left_ns <= MAX_GAP_NS else said_ns
+
+
 def _take(span: HostSpan, event: Event) -> None:
+    span.left_ns = 0
+    span.scheduled = span.scheduled or "scheduler" in event.attributes
     gpus = str(event.attributes.get("gpus", "")).split()
     span.gpus.update(gpus)
     pid, rank = event.attributes.get("pid"), event.attributes.get("rank")

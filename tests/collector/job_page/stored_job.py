@@ -47,8 +47,8 @@ class StoredJob:
         """Unix time of its end."""
         return self.begin_ns + self.minutes * MINUTE_NS
 
-    def run(self, *, outcome: str = "") -> None:
-        """Write it from begin to end."""
+    def run(self, *, outcome: str = "", ended_by: Any = (), late_s: float = 0.0) -> None:
+        """Write it from begin to end, which is noticed some seconds later."""
         for host in HOSTS:
             gpus = [uuid(host, gpu) for gpu in range(GPUS)]
             about: dict[str, Any] = {
@@ -73,9 +73,10 @@ class StoredJob:
             for host in HOSTS:
                 self.frame(host, minute)
         facts: dict[str, Any] = {"outcome": outcome} if outcome else {}
+        facts |= dict(ended_by)
         for host in HOSTS:
             if host not in self.open_on:
-                self.event(host, self.minutes, "job_ended", job=self.job, **facts)
+                self.event(host, self.minutes + late_s / 60, "job_ended", job=self.job, **facts)
 
     def after(self, host: str, minutes: int = 15, boot_id: str = "") -> None:
         """The node goes on without the job, in another boot if one is given."""

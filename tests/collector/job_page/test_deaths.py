@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from collector.cli.main import main
-from pipeline.frame import Device
+from pipeline.frame import Device, frame_of
 from tests.collector.job_page.stored_job import (
     GPUS,
     HOSTS,
@@ -274,6 +274,31 @@ def test_a_stall_that_a_time_limit_ended_is_said_with_it(
     assert "had made no step for 30 min" in told["ended_by"]["sentence"]
 
 
+def test_a_program_that_restarts_is_one_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its processes go and come while Slurm's job goes on; it ends when the last of them is gone,
+    not half a minute later when the scheduler's end is noticed.
+    """
+    job = StoredJob(tmp_path, 40)
+    for host in HOSTS:
+        job.event(host, 0, "job_started", job=JOB, gpus=uuid(host, 0), scheduler="slurm")
+    job.run(ended_by={"scheduler": "slurm"}, late_s=30.0)
+    for host in HOSTS:
+        for minute in (20, 40):
+            job.event(host, minute, "job_ended", job=f"{JOB}.0")
+            back: dict[str, Any] = {
+                "job": f"{JOB}.0",
+                "gpus": uuid(host, 0),
+                "pid": 5000,
+                "rank": 0,
+            }
+            if minute < 40:
+                job.event(host, minute + 0.5, "nccl_process_found", **back)
+    told = json.loads(read(capsys, job.close(), "json"))
+    assert (told["seconds"], told["other_runs"]) == (40 * 60.0, [])
+
+
 def test_a_job_that_runs_has_no_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its page says so."""
     job = StoredJob(tmp_path, 30)
@@ -322,6 +347,21 @@ def test_a_job_is_found_by_the_name_its_owner_gave(
     assert "may be 71, 72" in capsys.readouterr().err
     assert main(["explain", "job", "999", "--storage.path", str(root)]) == 1
     assert "no job '999' in the store; there are 71, 72" in capsys.readouterr().err
+
+
+def test_a_task_of_an_array_is_found_as_slurm_calls_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3_1 has the number 8: the facts of its GPUs say so."""
+    job = StoredJob(tmp_path, 5, job="8")
+    facts = {"job": "8", "array_job": "3", "array_task": "1", "scheduler": "slurm"}
+    device = Device("n1", "device_job", "GPU-n1-0/slurm/8", facts)
+    frame = frame_of("device_job", [(device, {"processes": 1.0})], job.begin_ns, job.begin_ns)
+    job.maker.add("n1", job.begin_ns, frames=[frame])
+    job.run()
+    root = job.close()
+    assert main(["explain", "job", "3_1", "--storage.path", str(root)]) == 0
+    assert capsys.readouterr().out.startswith("Job 8 (llm)\n")
 
 
 def test_hostile_words_of_a_job_stay_words(
