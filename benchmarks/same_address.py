@@ -56,7 +56,7 @@ def run(jobs: int) -> tuple[set[int], set[str], list[float]]:
     seconds after the first suspicion.
     """
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         Attacked(Path(folder), LIMIT_MIB << 20) as attacked,
     ):
         for number in range(FIRST, FIRST + jobs):

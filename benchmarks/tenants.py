@@ -64,7 +64,7 @@ def attack(
     names: Sequence[str], seconds: float, limit_bytes: int, logs: Path | None = None
 ) -> Outcome:
     """One run with some attacks at once."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:
             with Attacked(Path(folder), limit_bytes) as attacked:
                 return attacked.run(seconds, [ALL[name](attacked.field) for name in names])

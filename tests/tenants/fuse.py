@@ -29,7 +29,8 @@ class DeadFileSystem:
 
 class SilentFileSystem:
     """Mounted on a folder until closed: files of any name are there and can be opened, and reads
-    are taken and never answered. With ``silent_from`` "lookup" not even names are.
+    are taken and never answered. With ``silent_from`` "lookup" not even names are, with "close" all
+    but that is.
     """
 
     def __init__(self, folder: Path, user: int, silent_from: str = "read") -> None:

@@ -150,11 +150,13 @@ class Node:
         namespace: bool = False,
         name: str = "",
         over_environment: Path | None = None,
+        exec_over: Path | None = None,
         **environment: str,
     ) -> Tenant:
         """A process of a tenant; by default it holds the GPU and NCCL's library. ``often`` are
         mapped so many times, ``paths`` opened with O_PATH, ``over_environment`` is mapped over a
-        page of its environment.
+        page of its environment. ``exec_over`` is open when it executes another program, which waits
+        for it to be closed.
         """
         given = (self.device, self.library) if maps is None else maps
         wishes = {
@@ -165,6 +167,7 @@ class Node:
             "namespace": namespace,
             "name": name,
             "over_environment": str(over_environment or ""),
+            "exec_over": str(exec_over or ""),
         }
         padding = {"PADDING": "x" * 4 * 4096} if over_environment else {}
         tenant = Tenant(user, wishes, padding | environment)

@@ -10,19 +10,22 @@ from pathlib import Path
 
 import pytest
 
+from collector.sources.jobs.slurm.look import Daemons
 from collector.sources.nccl.discovery.mounts import is_local, is_served_by_a_user, type_of
 from collector.sources.nccl.flight_recorder.read import DumpRequest, read_dump
+from collector.sources.nccl.process_looks import MAX_LOSSES, STATS_S
 from collector.sources.nccl.reader import NcclReader
 from collector.sources.tenants.child_desk import ChildDesk
 from collector.sources.tenants.desk import LookLostError, Who
 from tests.parts import missing
 from tests.tenants.fuse import SilentFileSystem
 from tests.tenants.node import ALICE, MALLORY, Node, job_of, reply, reports
-from tests.wait import until
+from tests.wait import PATIENCE_S, until
 
 pytestmark = pytest.mark.root
 
 LOOK_S = 0.5
+PORT = 28_091
 HANGING = 8  # more than children may hang
 
 
@@ -110,3 +113,27 @@ def test_an_environment_that_is_mapped_from_a_file_is_not_read(node: Node, silen
     found = {pid: job.name for job in node.jobs() for pid in (p.pid for p in job.present)}
     assert found == {hostile.pid: f"user{MALLORY}", honest.pid: "71"}
     assert time.monotonic() - began < 5.0
+
+
+def test_a_process_that_hangs_in_exec_hides_no_other_tenants_job(node: Node) -> None:
+    """Whoever reads its stat waits for ever (``ps`` too): the child does, for a moment, and the
+    tenant's next processes wait.
+    """
+    folder = node.folder / "silent"
+    folder.mkdir(mode=0o755)
+    try:
+        files = SilentFileSystem(folder, MALLORY, "close")
+    except OSError as error:
+        missing(f"no FUSE: {error}")
+    try:
+        for number in range(HANGING):
+            node.start(MALLORY, SLURM_JOB_ID=str(600 + number), exec_over=folder / "file")
+        rank = node.start_ras(ALICE, "71", PORT)
+        node.answer("71", reply(job_of(rank.pid)))
+        node.suspect()
+        began = time.monotonic()
+        assert {report.job for report in reports(node.read(15))} == {"71"}
+        assert time.monotonic() - began < MAX_LOSSES * STATS_S + PATIENCE_S
+        assert not Daemons(node.proc).any(0.0)
+    finally:
+        files.close()

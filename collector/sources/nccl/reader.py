@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.devices import is_saved
 from collector.sources.nccl.discovery.found import Found, Glance, Seen
 from collector.sources.nccl.discovery.inspect import inspect
 from collector.sources.nccl.discovery.library import search
 from collector.sources.nccl.discovery.mounts import is_served_by_a_user
+from collector.sources.nccl.discovery.procfs import Stat
 from collector.sources.nccl.discovery.sockets import Listener, addresses, ras_clients
 from collector.sources.nccl.flight_recorder.files import DumpFile, files_of, ring
 from collector.sources.nccl.flight_recorder.read import DumpAnswer, DumpRequest, read_dump
@@ -71,6 +74,16 @@ class NcclReader:
     def processes(self, glances: tuple[Glance, ...]) -> tuple[Seen, ...]:
         """What these processes are."""
         return tuple(inspect(self._proc, glances, self._mark))
+
+    def stats(self, pids: tuple[int, ...], tenant: str) -> tuple[tuple[int, Stat], ...]:
+        """Name, parent and start of these processes of a tenant, as far as they are there."""
+        found = []
+        for pid in pids:
+            self._mark(str(pid), tenant)
+            with contextlib.suppress(OSError):
+                stat = procfs.stat(procfs.read(self._proc / str(pid) / "stat"))
+                found += [(pid, stat)] if stat else []
+        return tuple(found)
 
     def version(self, pid: int, path: str) -> str:
         """NCCL's version in a library of a process, "" where it is not to be had."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from collector.node.gpu_processes import GpuProcesses
 from collector.node.pods_by_gpu import PodsByGpu
 from collector.node.trainings import Trainings
-from collector.sources.nccl.discovery.found import Found, Glance, Seen
+from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.holding import holding
 from collector.sources.nccl.discovery.library import Versions, version_of
 from collector.sources.nccl.discovery.procfs import Library
@@ -23,6 +23,7 @@ from collector.sources.nccl.discovery.scan import Scanner
 from collector.sources.nccl.dump_watch import DumpWatch
 from collector.sources.nccl.job_watch import JobWatch, shares_of
 from collector.sources.nccl.jobs import Job, Jobs
+from collector.sources.nccl.process_looks import ProcessLooks
 from collector.sources.nccl.progress import Values, of_ras
 from collector.sources.nccl.ras.policy import Mode
 from collector.sources.nccl.ras_poller import NODE_RANKS, LocalJob, RasPoller
@@ -51,9 +52,6 @@ MAX_JOBS = 128
 MIN_RANKS = 1024  # of a RAS report, whatever the share
 LIBRARY_S = 20.0  # half a gigabyte from a cold disk
 FORGET_S = 5.0
-# Processes of a tenant looked at together, in how many seconds; a look that is lost is tried once
-# without the process that cost it. After two losses the tenant's new processes wait.
-GLANCES, GLANCES_S, MAX_LOSSES, SKIP_S, REST_S = 256, 5.0, 2, 3600.0, 60.0
 
 
 class NcclSource:
@@ -91,7 +89,8 @@ class NcclSource:
         self._host, self._clock, self._metrics, self._suspicions = host, clock, metrics, suspicions
         self._node, self._monitor = Device(host, "node", host), monitor
         self._desk, self._cuts = desk or LocalDesk(NcclReader(proc)), cuts or Cuts(metrics)
-        self._scanner, self._holders = Scanner(proc, opened, self._seen), holders or GpuProcesses()
+        self._looks = ProcessLooks(self._desk)
+        self._scanner, self._holders = Scanner(proc, opened, self._looks), holders or GpuProcesses()
         self._versions = Versions(proc)
         self._jobs = Jobs(host, hidden=hidden, pods=pods, trainings=trainings)
         self._ras = RasPoller(host, proc, mode, metrics, self._desk)
@@ -99,7 +98,6 @@ class NcclSource:
         self._patience = Patience()
         self._watches: dict[str, JobWatch] = {}  # by job
         self._scanned_s = float("-inf")
-        self._rests: dict[str, float] = {}  # tenants whose new processes wait until then
         self._searched: dict[str, int] = {}  # by tenant, the last search in a library
         self._searches = 0
         # By tenant: of how many equal shares each of its logs, or jobs, has one.
@@ -152,6 +150,7 @@ class NcclSource:
         self._desk.close()
 
     def _scan(self, now_s: float, at: Instant) -> list[Event]:
+        self._looks.begin(now_s)
         scan = self._scanner.scan(now_s)
         self._metrics.set(agent.NCCL_HIDDEN, scan.hidden)
         held = holding(scan.processes, self._holders.look().holders, self._proc)
@@ -200,37 +199,6 @@ class NcclSource:
         and those that have no GPU for themselves: of these a tenant may have any number.
         """
         return 2 * self._ras.failures(job.name) + (not job.gpus)
-
-    def _seen(self, glances: Sequence[Glance]) -> list[Seen]:
-        """The looks at processes, tenant by tenant. A process that costs a look is put off for an
-        hour, and its tenant's others for a minute where a second one does.
-        """
-        seen: list[Seen] = []
-        queues: dict[str, list[Glance]] = {}
-        for glance in glances:
-            queues.setdefault(glance.tenant, []).append(glance)
-        self._rests = {t: until for t, until in self._rests.items() if self._scanned_s < until}
-        for tenant, waiting in queues.items():
-            if tenant not in self._rests:
-                seen += self._seen_of(tenant, waiting)
-        return seen
-
-    def _seen_of(self, tenant: str, waiting: list[Glance]) -> list[Seen]:
-        seen: list[Seen] = []
-        losses = 0
-        while waiting and losses < MAX_LOSSES:
-            some = tuple(waiting[:GLANCES])
-            try:
-                seen += self._desk.ask(NcclReader.processes, Who("", tenant), GLANCES_S, some)
-                waiting = waiting[GLANCES:]
-            except LookLostError as error:
-                losses += 1
-                waiting = [glance for glance in waiting if str(glance.pid) != error.subject]
-                if error.subject.isdecimal():
-                    self._scanner.skip(int(error.subject), self._scanned_s + SKIP_S)
-        if losses == MAX_LOSSES:
-            self._rests[tenant] = self._scanned_s + REST_S
-        return seen
 
     def _look(
         self, job: Job, since_s: float | None, now: Instant, unread: list[Unread]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from collector.sources.tenants.desk import NODE, Desk, LocalDesk, LookLostError
 
 LOOK_S = 3.0  # the source has five seconds
 SKIP_S = 3600.0  # for a process whose look was lost
+# for the others of a user, where so many were lost within that time
+MAX_LOSSES, REST_S = 2, 600.0
 
 
 class Daemons:
@@ -43,11 +46,11 @@ class Daemons:
                     yield int(entry.name)
 
     def _is_daemon(self, pid: int) -> bool:
+        """By its name alone: its stat may wait for ever (sources/nccl/process_looks.py)."""
         try:
-            stat = procfs.stat(procfs.read(self._proc / str(pid) / "stat"))
+            return procfs.read(self._proc / str(pid) / "comm").rstrip(b"\n") == DAEMON.encode()
         except OSError:
             return False
-        return stat is not None and stat.comm == DAEMON
 
 
 class TaskLook:
@@ -58,6 +61,7 @@ class TaskLook:
         self._daemons = None if is_saved(proc) else Daemons(proc)
         self._tasks: dict[int, Task] = {}
         self._skipped: dict[int, float] = {}
+        self._losses: list[tuple[float, str]] = []  # when, and of which user
 
     def look(self, now_s: float) -> None:
         """Look again; ``now_s`` is monotonic. OSError where /proc cannot be listed, LookLostError
@@ -68,12 +72,16 @@ class TaskLook:
                 self._tasks = {}
                 return
             self._skipped = {pid: at for pid, at in self._skipped.items() if now_s < at}
+            self._losses = [(at, user) for at, user in self._losses if now_s - at < REST_S]
+            losses = Counter(user for _, user in self._losses)
+            resting = tuple(user for user, count in losses.items() if count >= MAX_LOSSES)
             skip = tuple(self._skipped)
-            tasks = self._desk.ask(Tasks.tasks, NODE, LOOK_S, now_s, skip)
+            tasks = self._desk.ask(Tasks.tasks, NODE, LOOK_S, now_s, skip, resting)
             self._tasks = {task.pid: task for task in tasks}
         except LookLostError as error:
             if error.subject.isdecimal():
                 self._skipped[int(error.subject)] = now_s + SKIP_S
+                self._losses.append((now_s, error.tenant))
             raise
         finally:
             self._desk.tend()

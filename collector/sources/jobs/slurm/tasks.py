@@ -97,6 +97,7 @@ class Tasks:
     ) -> None:
         self._proc, self._mark = proc, mark
         self._skip: frozenset[int] = frozenset()
+        self._resting: frozenset[str] = frozenset()
         self._known: dict[int, _Known] = {}
 
     def look(self, now_s: float) -> None:
@@ -110,9 +111,13 @@ class Tasks:
         for pid in pids:
             self._follow(pid, now_s)
 
-    def tasks(self, now_s: float, skip: tuple[int, ...]) -> tuple[Task, ...]:
-        """``look``, then every task. Processes in ``skip`` are not looked at."""
-        self._skip = frozenset(skip)
+    def tasks(
+        self, now_s: float, skip: tuple[int, ...], resting: tuple[str, ...]
+    ) -> tuple[Task, ...]:
+        """``look``, then every task. Processes in ``skip``, and those of the users in ``resting``,
+        are not looked at: they stay what they are.
+        """
+        self._skip, self._resting = frozenset(skip), frozenset(resting)
         self.look(now_s)
         return tuple(self.all())
 
@@ -144,6 +149,11 @@ class Tasks:
             and known.settled_s < now_s < known.settled_s + AGAIN_S + pid % AGAIN_S
         ):
             return
+        task = known.task if known else None
+        user = f"user{task.user if task else self._user(pid)}"
+        if pid in self._skip or user in self._resting:
+            return
+        self._mark(str(pid), user)  # its stat, too, may wait for ever
         try:
             stat = procfs.stat(self._read(pid, "stat"))
         except OSError:
@@ -155,8 +165,7 @@ class Tasks:
             known = self._known[pid] = _Known(
                 stat.parent, stat.started, settled_s=now_s + SETTLED_S
             )
-        if now_s <= known.settled_s and pid not in self._skip:
-            self._mark(str(pid), f"user{self._user(pid)}")
+        if now_s <= known.settled_s:
             self._inspect(pid, known, stat)
 
     def _inspect(self, pid: int, known: _Known, stat: procfs.Stat) -> None:

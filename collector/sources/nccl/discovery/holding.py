@@ -34,7 +34,6 @@ def holding(
 
 def _mps(proc: Path, pid: int) -> bool:
     try:
-        stat = procfs.stat(procfs.read(proc / str(pid) / "stat"))
+        return procfs.read(proc / str(pid) / "comm").startswith(MPS.encode())
     except OSError:
         return False
-    return stat is not None and stat.comm.startswith(MPS)

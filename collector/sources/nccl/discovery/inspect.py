@@ -44,6 +44,9 @@ def _found(process: Path, glance: Glance, minors: Sequence[tuple[int, str]]) -> 
     environment = environment_of(procfs.environ(process, maps))
     cgroup = procfs.read(process / "cgroup").decode(errors="replace")
     owner = owner_of(environment, cgroup, procfs.user(status))
+    still = procfs.stat(procfs.read(process / "stat"))
+    if still is None or still.started != glance.started:
+        raise ProcessLookupError  # what was read may be of two processes with one number
     return Found(
         glance.pid,
         procfs.inner_pid(status, glance.pid),

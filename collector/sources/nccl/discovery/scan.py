@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.devices import every_minor, is_saved, opened_minors
@@ -25,6 +26,41 @@ FIRST_PAUSE_S, MAX_PAUSE_S = 15.0, 300.0
 KTHREADD = 2  # the parent of all kernel threads
 # CPU seconds of one scan, for lists of open files: 20,000 of them take 0.09 s. The others wait.
 TENANT_S, NODE_S = 0.5, 3.0
+
+
+class Looks(Protocol):
+    """How processes are looked at: what may wait for them is asked in a child."""
+
+    def stats(self, rows: Sequence[tuple[int, str]]) -> Mapping[int, procfs.Stat | None]:
+        """Of each process, given with its user, the stat, None where it has ended; without those
+        that are not looked at now.
+        """
+        ...
+
+    def seen(self, glances: Sequence[Glance]) -> Sequence[Seen]:
+        """What processes are; without those that are to be looked at again."""
+        ...
+
+
+class OwnLooks:
+    """In this process: for commands, saved trees, and tests."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+
+    def stats(self, rows: Sequence[tuple[int, str]]) -> dict[int, procfs.Stat | None]:
+        """See Looks."""
+        return {pid: self._stat(pid) for pid, _ in rows}
+
+    def seen(self, glances: Sequence[Glance]) -> tuple[Seen, ...]:
+        """See Looks."""
+        return tuple(inspect(self._proc, glances, _nobody))
+
+    def _stat(self, pid: int) -> procfs.Stat | None:
+        try:
+            return procfs.stat(procfs.read(self._proc / str(pid) / "stat"))
+        except OSError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +102,19 @@ class Scanner:
     """Looks over ``proc`` when asked.
 
     A process that was looked at costs one small file, until it is due again. ``opened`` gives the
-    minor numbers of GPUs whose device files a process has open; ``look`` looks at the processes
-    that have any, in a child where tenants may be hostile. Those that it leaves out are looked at
-    again with the next scan, but ``skip`` may put one off.
+    minor numbers of GPUs whose device files a process has open; ``looks`` looks at processes, in a
+    child where tenants may be hostile. What it leaves out is as it was at the last scan.
     """
 
     def __init__(
         self,
         proc: Path,
         opened: Callable[[Path], Collection[int]] | None = None,
-        look: Callable[[Sequence[Glance]], Sequence[Seen]] | None = None,
+        looks: Looks | None = None,
         clock_s: Callable[[], float] = time.thread_time,
     ) -> None:
         self._proc = proc
-        self._inspect = look or (lambda glances: tuple(inspect(proc, glances, _nobody)))
+        self._looks = looks or OwnLooks(proc)
         self._opened = opened or (every_minor if is_saved(proc) else opened_minors)
         self._clock_s = clock_s
         self._known: dict[int, _Known] = {}
@@ -93,7 +128,7 @@ class Scanner:
         for pid in self._known.keys() - pids:
             del self._known[pid]
         glances, late = self._glances(pids, now_s)
-        for seen in self._inspect(glances) if glances else ():
+        for seen in self._looks.seen(glances) if glances else ():
             self._note(seen, now_s)
         found = _ranks([known.found for _, known in sorted(self._known.items()) if known.found])
         kept, cut = fair(found, lambda process: process.owner.tenant, MAX_FOUND)
@@ -106,16 +141,17 @@ class Scanner:
                 if entry.name.isascii() and entry.name.isdecimal():
                     yield int(entry.name)
 
-    def skip(self, pid: int, until_s: float) -> None:
-        """Do not look at a process before this (monotonic) time: it cost a look already."""
-        if known := self._known.get(pid):
-            known.due_s = until_s
-
     def _glances(self, pids: Iterable[int], now_s: float) -> tuple[list[Glance], Counter[str]]:
         """The processes that are due and may hold a GPU, one of each tenant before the second of
         any; and how many wait.
         """
-        due = [one for pid in pids if (one := self._due(pid, now_s))]
+        rows = [(pid, user) for pid in pids if (user := _user_of(self._proc / str(pid)))]
+        stats = self._looks.stats(rows)
+        due = [
+            one
+            for pid, user in rows
+            if pid in stats and (one := self._due(pid, user, stats[pid], now_s))
+        ]
         spent_s: dict[str, float] = {}
         late: Counter[str] = Counter()
         glances = []
@@ -129,13 +165,8 @@ class Scanner:
             spent_s[one.tenant] = spent_s.get(one.tenant, 0.0) + self._clock_s() - began_s
         return glances, late
 
-    def _due(self, pid: int, now_s: float) -> _Due | None:
+    def _due(self, pid: int, user: str, stat: procfs.Stat | None, now_s: float) -> _Due | None:
         """A process whose look is due."""
-        process = self._proc / str(pid)
-        try:
-            stat = procfs.stat(procfs.read(process / "stat"))
-        except OSError:
-            stat = None
         if stat is None:
             self._known.pop(pid, None)
             return None
@@ -144,7 +175,7 @@ class Scanner:
             known = self._known[pid] = _Known(stat.started)
         if now_s < known.due_s or KTHREADD in (pid, stat.parent):
             return None
-        return _Due(pid, stat, _user_of(process))
+        return _Due(pid, stat, user)
 
     def _glance(self, due: _Due, now_s: float) -> Glance | None:
         """What it has open; None where that is no GPU."""
@@ -153,9 +184,6 @@ class Scanner:
         try:
             opened = tuple(self._opened(process))
         except PermissionError:
-            if not _opens(process / "maps"):
-                self._note(Seen(due.pid, "hidden"), now_s)
-                return None
             opened = None
         except OSError:
             pass  # it ended meanwhile
@@ -193,15 +221,6 @@ def _user_of(process: Path) -> str:
         return f"user{process.stat().st_uid}"
     except OSError:
         return ""
-
-
-def _opens(path: Path) -> bool:
-    """Whether a file may be opened; nothing of it is read."""
-    try:
-        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True
 
 
 def _nobody(subject: str, tenant: str) -> None:

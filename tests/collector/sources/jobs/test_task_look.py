@@ -81,15 +81,15 @@ def test_a_node_without_slurmstepd_needs_no_look(tmp_path: Path) -> None:
     """Processes are known by the names that the kernel keeps, each looked at once in a while."""
     for pid, name in ((5, "sshd"), (6, "python3")):
         (tmp_path / str(pid)).mkdir()
-        (tmp_path / f"{pid}/stat").write_text(f"{pid} ({name}) S 1" + " 0" * 20)
+        (tmp_path / f"{pid}/comm").write_text(f"{name}\n")
     daemons = Daemons(tmp_path)
     assert not daemons.any(0.0)
-    (tmp_path / "5/stat").write_text("5 (slurmstepd) S 1" + " 0" * 20)
+    (tmp_path / "5/comm").write_text("slurmstepd\n")
     assert not daemons.any(1.0)
     assert daemons.any(2.0 * AGAIN_S)
     (tmp_path / "7").mkdir()
-    (tmp_path / "7/stat").write_text("7 (slurmstepd) S 1" + " 0" * 20)
-    for name in ("5/stat", "7/stat"):
+    (tmp_path / "7/comm").write_text("slurmstepd\n")
+    for name in ("5/comm", "7/comm"):
         (tmp_path / name).unlink()
         (tmp_path / name[0]).rmdir()
     assert not daemons.any(2.0 * AGAIN_S + 1)
