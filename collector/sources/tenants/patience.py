@@ -15,6 +15,9 @@ T = TypeVar("T")
 # Of one read: a silent job takes 13 to 20 s, and a stall is to be named within 90.
 TENANT_S, NODE_S = 15.0, 40.0
 SLOW_S = 2.0  # a healthy RAS answers within a second; a job that takes longer may be stopped
+# Where others have jobs too, so many times as long as a slow job took no tenant is asked that was
+# slow: two looks at a stall are 15 s apart, and a read that waits is one look less for everybody.
+RESTS = 3.0
 MAX_TENANTS = 4096
 
 
@@ -25,6 +28,8 @@ class Patience:
         self._clock = clock
         self._slow: dict[Hashable, float] = {}  # when a job of the tenant last took its time
         self._waited: dict[Hashable, float] = {}  # seconds of this read
+        self._rested_at = 0.0  # from when on tenants that were slow may be asked
+        self._alone = True
 
     def begin(
         self, jobs: Sequence[T], tenant: Callable[[T], Hashable], rank: Callable[[T], int]
@@ -33,6 +38,7 @@ class Patience:
         jobs of the lowest ``rank``, and one job of each tenant before the second of any.
         """
         self._waited.clear()
+        self._alone = len(set(map(tenant, jobs))) == 1
         turns: Counter[Hashable] = Counter()
         keyed = []
         for at, job in enumerate(jobs):
@@ -43,9 +49,9 @@ class Patience:
 
     def may_ask(self, tenant: Hashable) -> bool:
         """Whether a job may be asked in this read; one that may not waits for the next."""
-        if self._waited.get(tenant, 0.0) >= TENANT_S:
+        if self._waited.get(tenant, 0.0) >= TENANT_S or sum(self._waited.values()) >= NODE_S:
             return False
-        return tenant not in self._slow or sum(self._waited.values()) < NODE_S
+        return self._alone or tenant not in self._slow or self._clock() >= self._rested_at
 
     @contextmanager
     def asking(self, tenant: Hashable) -> Iterator[None]:
@@ -57,6 +63,7 @@ class Patience:
             now = self._clock()
             if now - began >= SLOW_S:
                 self._waited[tenant] = self._waited.get(tenant, 0.0) + now - began
+                self._rested_at = now + RESTS * (now - began)
                 self._slow.pop(tenant, None)
                 if len(self._slow) >= MAX_TENANTS:
                     self._slow.pop(next(iter(self._slow)))

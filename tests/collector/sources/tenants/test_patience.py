@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collector.sources.tenants.patience import NODE_S, TENANT_S, Patience
+from collector.sources.tenants.patience import NODE_S, RESTS, TENANT_S, Patience
 
 
 class Clock:
@@ -32,22 +32,45 @@ def test_one_job_of_each_tenant_before_the_second_of_any() -> None:
 
 
 def test_a_slow_tenant_is_asked_once_and_later_last() -> None:
-    """Its other jobs wait for the next read, in which nobody waits for them."""
+    """Its other jobs wait for a later read, in which nobody waits for them."""
     clock = Clock()
-    patience, silent = Patience(clock), {"m1": 26.0, "m2": 26.0, "m3": 26.0}
+    patience, silent = Patience(clock), {"m1": 13.0, "m2": 13.0, "m3": 13.0}
     jobs = ["m1", "m2", "m3", "a1", "a2"]
     assert ask(patience, clock, jobs, silent) == ["m1", "a1", "a2"]
+    clock.now += RESTS * 13.0
     assert ask(patience, clock, jobs, silent) == ["a1", "a2", "m1"]
 
 
-def test_many_slow_tenants_share_a_limit_in_turns() -> None:
-    """A read ends, and each of them is asked in one of the next reads."""
+def test_slow_tenants_leave_most_of_the_time_to_the_others() -> None:
+    """A read that waits is rare, however many tenants are slow and whatever they have."""
     clock = Clock()
-    patience, tenants = Patience(clock), "bcdefgh"
-    jobs = [f"{tenant}1" for tenant in tenants]
-    silent = dict.fromkeys(jobs, TENANT_S)
-    ask(patience, clock, jobs, silent)
-    reads = [ask(patience, clock, [*jobs, "a1"], silent) for _ in range(3)]
+    patience, jobs = Patience(clock), [*(f"{tenant}{n}" for tenant in "mnop" for n in (1, 2)), "a1"]
+    silent = dict.fromkeys(jobs[:-1], 13.0)
+    for _ in range(3):
+        ask(patience, clock, jobs, silent)  # each of them is slow for the first time
+    reads, began = [], clock.now
+    while clock.now < began + 600:
+        clock.now += 5.0
+        reads.append(ask(patience, clock, jobs, silent))
     assert all(read[0] == "a1" for read in reads)
-    assert max(len(read) - 1 for read in reads) == NODE_S // TENANT_S + 1
-    assert {job for read in reads for job in read} >= set(jobs)
+    waited = sum(len(read) - 1 for read in reads) * 13.0
+    assert waited <= 600 / (1 + RESTS) + 13.0
+    assert {job[0] for read in reads for job in read} == set("amnop")
+
+
+def test_a_tenant_that_is_alone_waits_for_nobody() -> None:
+    """A stopped job is asked again as soon as it may be."""
+    clock = Clock()
+    patience = Patience(clock)
+    for _ in range(3):
+        assert ask(patience, clock, ["m1"], {"m1": 13.0}) == ["m1"]
+
+
+def test_a_read_ends_however_many_new_tenants_are_silent() -> None:
+    """The next one begins with those that were not asked."""
+    clock = Clock()
+    patience, jobs = Patience(clock), [f"{tenant}1" for tenant in "bcdefgh"]
+    silent = dict.fromkeys(jobs, TENANT_S)
+    first = ask(patience, clock, jobs, silent)
+    assert (len(first) - 1) * TENANT_S < NODE_S
+    assert ask(patience, clock, jobs, silent)[0] not in first
