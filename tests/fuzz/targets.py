@@ -30,7 +30,7 @@ from collector.sources.nccl.discovery.environment import environment_of, rank_of
 from collector.sources.nccl.discovery.identity import owner_of
 from collector.sources.nccl.discovery.library import version_of
 from collector.sources.nccl.discovery.mounts import type_of
-from collector.sources.nccl.discovery.sockets import listener, ras_port
+from collector.sources.nccl.discovery.sockets import connection, listener, ras_port
 from collector.sources.nccl.flight_recorder.dump import parse_dump
 from collector.sources.nccl.flight_recorder.http import dump_in
 from collector.sources.nccl.flight_recorder.plain_pickle import load
@@ -349,7 +349,7 @@ TARGETS: tuple[Target, ...] = (
     Target("environ", _environ, (_ENVIRON,), 0.05),
     Target("cgroup", _cgroup, _CGROUPS, 0.05),
     Target("mountinfo", _text(lambda text: type_of(text, "/h a/x")), (_MOUNTS,), 0.04),
-    Target("net_tcp", _text(listener), (_TCP,), 0.04),
+    Target("net_tcp", _text(lambda text: (listener(text), connection(text))), (_TCP,), 0.04),
     Target(
         "words", _words, (b"2.30.7", b"localhost:28028", b"0,2-4", b"slurmstepd: [71.batch]"), 0.04
     ),

@@ -24,8 +24,12 @@ _ROW = re.compile(
     r"\s*\d+: (?P<host>[0-9A-F]{8}|[0-9A-F]{32}):(?P<port>[0-9A-F]{4}) (?P<other>\S+) "
     r"(?P<state>[0-9A-F]{2}) .*"
 )
+_END = re.compile(r"(?P<host>[0-9A-F]{8}|[0-9A-F]{32}):(?P<port>[0-9A-F]{4})")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _PORT = re.compile(r"[0-9]{1,5}")
+
+End = tuple[str, int]
+"""Address and port of one end of a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +64,32 @@ def listener(line: str) -> Listener | None:
     return Listener(_address(match["host"]), int(match["port"], 16), int(fields[7]), int(fields[9]))
 
 
-def inode_of(net: Path, local: tuple[str, int], other: tuple[str, int]) -> int:
-    """Of the connected socket with these ends, each address and port; 0 where there is none, or it
-    was not accepted yet. ``net`` is a /proc/PID/net.
+def inode_of(net: Path, local: End, other: End) -> int:
+    """Of the connected socket with these ends; 0 where there is none, or it was not accepted yet.
+    ``net`` is a /proc/PID/net.
     """
     port = f":{other[1]:04X} "
     for name in ("tcp", "tcp6"):
         for line in _lines(net / name):
-            if port in line and (match := _ROW.fullmatch(line.rstrip("\n"))):
-                host, _, number = match["other"].rpartition(":")
-                ends = (match["host"], match["port"]), (host, number)
-                if [(_plain(a), int(p, 16)) for a, p in ends] == [local, other]:
-                    inode = line.split()[9]
-                    return int(inode) if _NUMBER.fullmatch(inode) else 0
+            found = connection(line) if port in line else None
+            if found is not None and found[:2] == (local, other):
+                return found[2]
     return 0
 
 
+def connection(line: str) -> tuple[End, End, int] | None:
+    """Both ends and the inode in a row of /proc/net/tcp or tcp6; None for any other line. IPv4 that
+    an IPv6 socket takes is IPv4.
+    """
+    match, fields = _ROW.fullmatch(line.rstrip("\n")), line.split()
+    other = _END.fullmatch(match["other"]) if match else None
+    if match is None or other is None or len(fields) < 10 or not _NUMBER.fullmatch(fields[9]):
+        return None
+    ends = [(_plain(each["host"]), int(each["port"], 16)) for each in (match, other)]
+    return ends[0], ends[1], int(fields[9])
+
+
 def _plain(text: str) -> str:
-    """As ``_address``; IPv4 that an IPv6 socket takes is IPv4."""
     address = ipaddress.ip_address(_address(text))
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
