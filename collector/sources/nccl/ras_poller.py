@@ -31,6 +31,7 @@ from collector.sources.nccl.ras.strays import Answer, Server, Strays
 from collector.sources.nccl.reader import NcclReader
 from collector.sources.tenants.bounded import BoundsError
 from collector.sources.tenants.desk import NODE, Desk, LookLostError, Who
+from collector.sources.tenants.patience import SLOW_S
 from pipeline.catalog import agent
 from pipeline.guard import Health
 from pipeline.nccl.report import Report
@@ -63,6 +64,7 @@ class PollState:
     times: int = 0  # since something was suspected
     failures: int = 0  # polls in a row without a report
     slow: bool = False  # the last of them took its time
+    waited_s: float = 0.0  # in the last poll, for answers that took longer than a healthy one's
     suspected_s: float | None = None
     looked_s: float = float("-inf")
     listeners: dict[int, tuple[Listener, ...]] = field(default_factory=dict)
@@ -149,6 +151,7 @@ class RasPoller:
     def look(self, job: LocalJob, now_s: float, time_ns: int) -> Report | None:
         """A report of the job, trusted or not; None where it was not asked, or did not answer."""
         asked = self.of(job.name)
+        asked.waited_s = 0.0
         if job.suspected_s != asked.suspected_s:
             asked.suspected_s, asked.times = job.suspected_s, 0
         self._find(job, asked, now_s)
@@ -208,7 +211,12 @@ class RasPoller:
             return answer.report
         end = time.monotonic() + READ_S
         for _ in range(min(MAX_TRIES + len(job.rivals), MAX_TRIES_CROWD)):
-            answer = self._asked(job, [server.address for server in servers[:MAX_SILENT]])
+            began = time.monotonic()
+            try:
+                answer = self._asked(job, [server.address for server in servers[:MAX_SILENT]])
+            finally:
+                took_s = time.monotonic() - began
+                asked.waited_s += took_s if took_s >= SLOW_S else 0.0
             if answer is not None:
                 if _is_of(answer, job):
                     return answer.report

@@ -239,8 +239,8 @@ class NcclSource:
         )
         report = None
         if self._patience.may_ask(job.owner.tenant):
-            with self._patience.asking(job.owner.tenant):
-                report = self._ras.look(local, now_s, now.time_ns)
+            report = self._ras.look(local, now_s, now.time_ns)
+            self._patience.took(job.owner.tenant, self._ras.of(job.name).waited_s)
         if report is not None:
             reports.append(report)
             unread += [Unread("untrusted", job.name, "ras")] if not report.trusted else []

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -53,18 +52,15 @@ class Patience:
             return False
         return self._alone or tenant not in self._slow or self._clock() >= self._rested_at
 
-    @contextmanager
-    def asking(self, tenant: Hashable) -> Iterator[None]:
-        """Counts how long it takes."""
-        began = self._clock()
-        try:
-            yield
-        finally:
+    def took(self, tenant: Hashable, waited_s: float) -> None:
+        """A job of a tenant was asked; ``waited_s`` is how long its servers kept others, without
+        questions that were answered within ``SLOW_S``: many jobs on one port need many.
+        """
+        if waited_s > 0:
             now = self._clock()
-            if now - began >= SLOW_S:
-                self._waited[tenant] = self._waited.get(tenant, 0.0) + now - began
-                self._rested_at = now + RESTS * (now - began)
-                self._slow.pop(tenant, None)
-                if len(self._slow) >= MAX_TENANTS:
-                    self._slow.pop(next(iter(self._slow)))
-                self._slow[tenant] = now
+            self._waited[tenant] = self._waited.get(tenant, 0.0) + waited_s
+            self._rested_at = now + RESTS * waited_s
+            self._slow.pop(tenant, None)
+            if len(self._slow) >= MAX_TENANTS:
+                self._slow.pop(next(iter(self._slow)))
+            self._slow[tenant] = now

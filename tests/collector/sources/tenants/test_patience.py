@@ -20,8 +20,8 @@ def ask(patience: Patience, clock: Clock, jobs: list[str], cost: dict[str, float
     for job in patience.begin(jobs, lambda job: job[0], lambda _: 0):
         if patience.may_ask(job[0]):
             asked.append(job)
-            with patience.asking(job[0]):
-                clock.now += cost.get(job, 0.1)
+            clock.now += cost.get(job, 0.1)
+            patience.took(job[0], cost.get(job, 0.0))
     return asked
 
 
