@@ -87,7 +87,10 @@ def test_a_detector_that_raises_costs_itself_only(
     phases = [(f.device.host, f.phase) for f in failed["n1"]]
     assert phases
     assert set(phases) == {("n1", "onset"), ("n1", "cleared")}
-    assert len(phases) % 2 == 0
+    later = islice(by_count(noisy(2, ticks=TICKS, seed=3)), UNTIL, None)
+    for source in {one.source for batch in later for one in batch if one.host == "n1"}:
+        of_source = [f for f in failed["n1"] if f"readings of {source}:" in f.summary]
+        assert len(of_source) % 2 == 0
     first = {f.onset_ns for f in failed["n0"]}
     for onset_ns in first:
         ends = [f.time_ns for f in failed["n0"] if f.phase == "cleared" and f.onset_ns == onset_ns]
