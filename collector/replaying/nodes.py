@@ -13,7 +13,7 @@ from pipeline.joined import rounds
 from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
 
-# More nodes at once are hardly faster, and an hour of each of them is in memory.
+# More at once cost less each, and an hour of each of them is in memory.
 NODES_AT_ONCE = 32
 
 
