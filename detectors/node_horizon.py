@@ -30,8 +30,8 @@ from pipeline.rates import Rates
 
 DEFAULT_PERIOD_S = 1.0
 FACTS = "facts"  # label in a state
-# These keep jobs, events or links by names that nodes share, and are asked node by node; of a node to
-# which nothing happens they rest.
+# These keep jobs, events or links by names that nodes share, and are asked node by node. Of a node
+# to which nothing happens they rest.
 SEPARATE = frozenset(
     {
         "host",
