@@ -59,7 +59,7 @@ PAGE = Page(
         Shown("gpu", "gpu_utilization_percent"),
         Shown("gpu", "power_milliwatts"),
     ),
-    needs=Needs(30.0, (("gpu.sm_clock_megahertz",), ("gpu.gpu_utilization_percent",))),
+    needs=Needs(60.0, (("gpu.sm_clock_megahertz",), ("gpu.gpu_utilization_percent",))),
     next_step=(
         "Take the node out of the job at its next checkpoint and run the vendor's diagnosis; the "
         "job runs at its pace until then."

@@ -128,7 +128,7 @@ def _root(args: argparse.Namespace, stack: ExitStack) -> Path:
     root = Path(kept)
     if not is_empty_or_ours(root):
         raise ConfigError(f"--keep {root}: not empty, and no import of before")
-    site, found, span = find(args, args.prometheus)
+    site, found, span = find(args, (args.prometheus,))
     bring(args, site, found, root, span)
     return root
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
     from history.site.series import Site
 
 NAME = "import"
-USAGE = "import URL --to DIR [--since TIME] [--until TIME] [--mapping FILE] [options]"
+USAGE = "import (URL | tsdb DIR) --to DIR [--since TIME] [--until TIME] [--mapping FILE] [options]"
 HELP = "Turn what Prometheus recorded of dcgm-exporter and node_exporter into a store."
 EXAMPLE = """\
 Examples:
   tocsin import http://prometheus:9090 --since 90d --to history
   tocsin import https://prometheus.example/ --token-file token --since 30d --to history
+  tocsin import tsdb /backup/snapshots/20261101 --since 2026-08-01 --to history
   tocsin import http://victoria:8428 --print-mapping > mapping.yaml
   tocsin import http://victoria:8428 --mapping mapping.yaml --since 30d --to history
   tocsin replay --from history --off-trial | jq 'select(.severity == "page")'
@@ -40,7 +42,12 @@ DEFAULT_SINCE = "90d"
 
 def options(parser: Parser) -> None:
     """From where, of when, to where."""
-    parser.add_argument("url", metavar="URL", help="base URL of Prometheus, VictoriaMetrics, ...")
+    parser.add_argument(
+        "source",
+        nargs="+",
+        metavar="URL",
+        help="base URL of Prometheus, VictoriaMetrics, ..., or tsdb and a folder of blocks",
+    )
     parser.add_argument(
         "--to", default="", metavar="DIR", help="folder of the store that is written"
     )
@@ -101,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 def _import(args: argparse.Namespace, root: Path) -> int:
     from history.meaning import labels  # noqa: PLC0415
 
-    site, found, span = find(args, args.url)
+    site, found, span = find(args, args.source)
     if args.print_mapping:
         print(labels.text(found.labels), end="")
         return 0
@@ -111,26 +118,36 @@ def _import(args: argparse.Namespace, root: Path) -> int:
     return 0
 
 
-def find(args: argparse.Namespace, url: str) -> tuple[Site, Found, tuple[int, int]]:
-    """The site at a URL, what it has, and the span that is asked for, unix ms. SiteError,
-    ConfigError.
+def find(args: argparse.Namespace, source: Sequence[str]) -> tuple[Site, Found, tuple[int, int]]:
+    """The site at a URL, or in a folder (``tsdb DIR``), what it has, and the span that is asked
+    for, unix ms. SiteError, ConfigError.
     """
     from history import importing  # noqa: PLC0415
     from history.meaning import labels  # noqa: PLC0415
-    from history.site.http import Http  # noqa: PLC0415
-    from history.site.open import site_of  # noqa: PLC0415
 
     now_ms = time.time_ns() // 1_000_000
     span = _moment(args, "since", now_ms), _moment(args, "until", now_ms)
     if span[0] >= span[1]:
         raise ConfigError(f"--since {args.since}: not before --until")
-    headers = dict(map(_header, args.header))
-    http = Http(url, client.access(args), token_file=args.token_file, headers=headers)
-    site = site_of(http, now_ms)
+    site = _site(args, source, now_ms)
     mapping = labels.read(Path(args.mapping)) if args.mapping else None
     found = importing.find(site, *span, mapping)
     print(f"{site.about}: {len(found.metrics)} metrics are understood", file=sys.stderr)
     return site, found, span
+
+
+def _site(args: argparse.Namespace, source: Sequence[str], now_ms: int) -> Site:
+    from history.site.dump import Blocks  # noqa: PLC0415
+    from history.site.http import Http  # noqa: PLC0415
+    from history.site.open import site_of  # noqa: PLC0415
+
+    if len(source) == 2 and source[0] == "tsdb":
+        return Blocks(Path(source[1]))
+    if len(source) != 1:
+        raise ConfigError(f"expected URL, or tsdb DIR, got {' '.join(source)!r}")
+    headers = dict(map(_header, args.header))
+    http = Http(source[0], client.access(args), token_file=args.token_file, headers=headers)
+    return site_of(http, now_ms)
 
 
 def bring(

@@ -62,7 +62,7 @@ PAGE = Page(
         Shown("ib_port", "transmit_words"),
     ),
     needs=Needs(
-        30.0,
+        10.0,
         (
             ("gpu.gpu_utilization_percent",),
             ("gpu.tensor_activity_percent", "gpu.sm_activity_percent", "gpu.power_milliwatts"),

@@ -40,7 +40,7 @@ PAGE = Page(
     sources=("gpud, InfiniBand flap check, github.com/leptonai/gpud",),
     shows=port_columns("link_downed", "state"),
     needs=Needs(
-        30.0, (("ib_port.link_downed", "ib_port.link_downed_extended"), ("ib_port.state",))
+        60.0, (("ib_port.link_downed", "ib_port.link_downed_extended"), ("ib_port.state",))
     ),
     next_step=(
         "Reseat or replace cable and transceiver; drain the node if a job failed because of it."

@@ -39,7 +39,7 @@ PAGE = Page(
     sources=(GREYHOUND,),
     shows=(Shown("ib_port", "transmit_words"), Shown("ib_port", "receive_words")),
     needs=Needs(
-        30.0,
+        60.0,
         (
             ("ib_port.transmit_words", "ib_port.receive_words"),
             ("ib_port.rate_bits_per_second",),

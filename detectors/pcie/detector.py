@@ -55,9 +55,7 @@ PAGE = Page(
         *gpu_columns("pcie_width_current", "pcie_generation_current", "pcie_replays"),
         Shown("ib_port", "pcie_width_current"),
     ),
-    needs=Needs(
-        60.0, (("gpu.pcie_width_current", "gpu.pcie_replays", "ib_port.pcie_width_current"),)
-    ),
+    needs=Needs(60.0, (("gpu.pcie_width_current", "ib_port.pcie_width_current"),)),
     next_step="Drain, reset, and if it comes back reseat the GPU or its riser; then replace it.",
     clears=(
         "Lanes and generation: after five minutes at the full value, the generation under load or "

@@ -108,9 +108,10 @@ def _summary(made: Backtest) -> Section:
         (f"{shipped.pages}", f"pages in {day(history.days)} as installed"),
         (f"{shipped.unknown}", "of them without a fault that the site knew"),
     ]
+    fleet = f"{count(len(history.nodes), 'node')} with {count(len(history.gpus), 'GPU')}"
     watched = (
-        f"{len(history.nodes)} nodes with {len(history.gpus)} GPUs, {at(history.begin_ns)} to "
-        f"{at(history.end_ns)} UTC: {history.gpu_months:.1f} GPU-months."
+        f"{fleet}, {at(history.begin_ns)} to {at(history.end_ns)} UTC: "
+        f"{history.gpu_months:.1f} GPU-months."
     )
     sentences = [
         watched,

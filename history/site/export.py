@@ -18,6 +18,7 @@ from history.site.series import Series, SiteError, clean
 
 PATH = "/api/v1/export"
 OK = 200
+VALUES = b'"values":['
 WORDS = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}
 
 
@@ -54,12 +55,22 @@ def is_offered(http: Http, now_ms: int) -> bool:
 
 def _document(line: bytes, url: str) -> Any:
     try:
-        one = orjson.loads(line.replace(b"NaN", b"null"))
+        one = _loaded(line)
         if len(one["values"]) == len(one["timestamps"]):
             return one
     except (orjson.JSONDecodeError, KeyError, TypeError):
         pass
     raise SiteError(f"{url}{PATH}: a line that is no series: {line[:80]!r}")
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:  # a bare word among the values; a label may hold it too
+        begin = line.find(VALUES)
+        end = line.find(b"]", begin)
+        values = line[begin:end].replace(b"NaN", b"null")
+        return orjson.loads(line[:begin] + values + line[end:])
 
 
 def _numbers(values: list[Any]) -> Any:

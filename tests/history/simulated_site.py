@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -209,3 +209,25 @@ def scraped(observations: Iterable[Observation]) -> SimulatedSite:
     for observation in observations:
         scraper.take(observation)
     return scraper.site()
+
+
+SHOWN_AS = {"nvml": "dcgm-exporter", "infiniband": "node_exporter"}
+
+
+def as_exported(observation: Observation) -> Observation:
+    """An observation with the columns alone that exporters show; its events stay."""
+    shown: dict[str, set[str]] = {"gpu": {"state"}}
+    for column in exported().values():
+        shown.setdefault(column.kind, set()).add(column.name)
+    frames = tuple(
+        _masked(frame, shown[frame.kind]) for frame in observation.frames if frame.kind in shown
+    )
+    source = SHOWN_AS.get(observation.source, observation.source)
+    return replace(observation, frames=frames, source=source)
+
+
+def _masked(frame: Frame, shown: set[str]) -> Frame:
+    gauges, observed = frame.gauges.copy(), frame.observed.copy()
+    gauges[[row for name, row in frame.schema.gauge_row.items() if name not in shown]] = np.nan
+    observed[[row for name, row in frame.schema.counter_row.items() if name not in shown]] = False
+    return replace(frame, gauges=gauges, observed=observed)

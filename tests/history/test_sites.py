@@ -254,10 +254,12 @@ def test_a_line_of_an_export_that_is_no_series_is_an_error(line: bytes) -> None:
 def test_markers_in_an_export_are_no_samples() -> None:
     """null, and the bare word NaN that older versions write."""
     line = (
-        b'{"metric":{"__name__":"m"},"values":[1,null,NaN,"Infinity"],"timestamps":[%d,%d,%d,%d]}'
+        b'{"metric":{"__name__":"m","pod":"a,NaN,b"},"values":[1,null,NaN,"Infinity"],'
+        b'"timestamps":[%d,%d,%d,%d]}'
     )
     times = tuple(BEGIN_MS + i for i in range(4))
     with answering((200, JSON, line % times)) as (url, _):
         (one,) = export.read(Http(url), "m", *SPAN)
     assert one.times_ms.tolist() == [times[0], times[3]]
     assert one.values.tolist() == [1.0, np.inf]
+    assert len(one.labels["pod"]) == len("a,NaN,b")
