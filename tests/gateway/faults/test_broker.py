@@ -179,6 +179,7 @@ def test_one_broker_of_three_costs_nothing(three: list[Nats]) -> None:
 
 def test_a_server_that_is_too_old_is_named_in_one_line() -> None:
     """With what is there and what is needed."""
+    ended = asyncio.Event()
     info = b'INFO {"server_id":"X","version":"2.10.29","headers":true,"max_payload":1048576}\r\n'
 
     async def old(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -187,6 +188,8 @@ def test_a_server_that_is_too_old_is_named_in_one_line() -> None:
             if line.startswith(b"PING"):
                 writer.write(b"PONG\r\n")
         writer.close()
+        await writer.wait_closed()
+        ended.set()
 
     async def notice(_: BaseException) -> None:
         """Not a failed attempt."""
@@ -195,7 +198,10 @@ def test_a_server_that_is_too_old_is_named_in_one_line() -> None:
         server = await asyncio.start_server(old, "127.0.0.1", 0)
         async with server:
             url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            await connect(Bus(servers=(url,)), "n1", notice)
+            try:
+                await connect(Bus(servers=(url,)), "n1", notice)
+            finally:
+                await ended.wait()
 
     with pytest.raises(BusError, match=r"^the server is NATS 2\.10; 2\.11 or newer is needed$"):
         asyncio.run(met())
