@@ -35,6 +35,7 @@ FAMILIES = {
     "straggler": "F16",
     "pcie": "F18",
     "link": "F20",
+    "fabric": "F70",
     "job": "F25",
     "observability": "F29",
     "power": "F30",
