@@ -47,6 +47,9 @@ EQUAL_WORK = (
 )
 SETTLED = 20  # minutes in a row at another load, or another clock that is asked for
 ASKED_MOVED = 0.5  # of the time at a clock that is asked for
+# ln units. Clocks that are locked are equal, free ones differ by percents: so a lock shows even
+# where the driver does not report it.
+LOCKED, FREE = 0.002, 0.01
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
 LEVEL = ("level_m", "level_v", "level_n")  # of its own clock, whatever its load
@@ -128,6 +131,7 @@ class SlowNode(Blockwise):
             level_v=0.0,
             level_n=0,
             asked=np.nan,
+            width=np.nan,
             elsewhere=0,
             together=0,
             good=0,
@@ -178,6 +182,9 @@ class SlowNode(Blockwise):
         moved = np.abs(minute.asked - asked) > ASKED_MOVED
         self._begin(moved)
         places["asked"] = np.where(np.isfinite(minute.asked), np.rint(minute.asked), asked)
+        locked = (minute.width < LOCKED) & (places["width"] > FREE)
+        self._own.forget(locked & ~places["reported"])
+        places["width"] = np.where(np.isfinite(minute.width), minute.width, places["width"])
         away = np.abs(minute.work - self._own.usual("load"))
         run = np.where(away > EQUAL_WORK, places["elsewhere"] + 1, places["elsewhere"])
         run = np.where(away <= EQUAL_WORK, 0, run)
@@ -197,7 +204,7 @@ class SlowNode(Blockwise):
         place = np.where(2 * working >= members, np.arange(len(members)), -1)[group]
         place = np.where(group >= 0, place, -1)  # a job of which few nodes work starts, ends, saves
         above = [
-            above_others(x, place, len(known), MIN_OTHERS)
+            above_others(x, place, len(known), MIN_OTHERS, ~self._places["reported"])
             for x in (minute.clock, minute.work, minute.heat)
         ]
         return Others(place, above[0][1], *(x for x, _ in above))
@@ -214,11 +221,11 @@ class SlowNode(Blockwise):
         return Judged(self._singular(r, others.group), alone, others.size)
 
     def _singular(self, r: Floats, group: NDArray[np.int64]) -> Floats:
-        """Only where few of the job's nodes are slow at once; where more stay so, that is how they
-        are after a while.
+        """Only where few of the job's nodes are slow at once, beside those that are reported; where
+        more stay so, that is how they are after a while.
         """
         places = self._places
-        slow = (r < -AMONG[WARNING].at(self._among.spread)) & (group >= 0)
+        slow = (r < -AMONG[WARNING].at(self._among.spread)) & (group >= 0) & ~places["reported"]
         groups = int(group.max(initial=-1)) + 1
         found = np.bincount(group[slow], minlength=groups + 1)
         size = np.bincount(group[group >= 0], minlength=groups + 1)

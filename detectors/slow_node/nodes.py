@@ -20,16 +20,14 @@ Flags = NDArray[np.bool_]
 
 REASONS = ("hw_thermal", "hw_power_brake", "sw_thermal")
 ASKED = 0x2  # nvmlClocksEventReasonUserDefinedClocks (nvml.h): a clock was asked for
-# ln units. Clocks that are locked are equal, free ones differ by percents: so a lock shows even
-# where the driver does not report it.
-LOCKED = 0.002
 MEANS = ("clock", "work", "heat", "capped", "held", "asked")
 
 
 class Minute(NamedTuple):
     """Means of a minute by node, (node,), NaN where no job worked on all of its GPUs: ln of the SM
     clock in MHz, ln of tensor and memory activity in percent, temperature in C; share of the time
-    at the power limit, held back by heat or power brake, and at a clock that was asked for.
+    at the power limit, held back by heat or power brake, and at a clock that was asked for; and the
+    highest less the lowest ln clock of its GPUs.
 
     ``names`` of the nodes; ``keys``: nodes with equal ones have one job, model and settings, None
     where there is no job.
@@ -43,6 +41,7 @@ class Minute(NamedTuple):
     capped: Floats
     held: Floats
     asked: Floats
+    width: Floats
 
 
 class Nodes:
@@ -103,8 +102,7 @@ class Nodes:
             values[name], count = grouped_median(means[name], node, len(names))
             if name == "clock":
                 values[name] = np.where(count >= MIN_MATES, values[name], np.nan)
-        locked = _width(means["clock"], node, len(names)) < LOCKED
-        values["asked"] = np.where(locked, 1.0, values["asked"])
+        values["width"] = _width(means["clock"], node, len(names))
         with np.errstate(divide="ignore", invalid="ignore"):
             values["work"] = np.log(np.maximum(values["work"], 1.0))
         changed = np.zeros(len(names), np.bool_)

@@ -214,14 +214,43 @@ def test_a_restart_takes_nothing_from_what_was_learnt() -> None:
     ]
 
 
+def test_one_slow_node_after_another_is_each_named() -> None:
+    """Three of four in the end: those that are reported are no measure for the others."""
+    one = fleet(4)
+    keeps, found = [1.0] * 4, []
+    for node in (2, 0, 3):
+        keeps[node] = 0.85
+        found += [f.device.id for f in one.run(20, keeps=keeps) if f.phase == "onset"]
+    assert found == ["n2", "n0", "n3"]
+
+
+def test_clocks_that_were_always_alike_are_no_sign_of_a_lock() -> None:
+    """All GPUs at their highest clock, then all alike at a lower one, now and then a step apart."""
+    one = Fleet(5)
+    rng = np.random.default_rng(3)
+
+    def clocks(slow: float) -> list[Number]:
+        steps = 15.0 * (rng.random(5 * GPUS) < 0.1)
+        return [
+            float((1980.0 - step) * (slow if row // GPUS == SLOW else 1.0))
+            for row, step in enumerate(steps)
+        ]
+
+    for _ in range(30):
+        assert one.run(1, sm_clock_megahertz=clocks(1.0)) == []
+    findings = [f for _ in range(5) for f in one.run(1, sm_clock_megahertz=clocks(0.85))]
+    assert open_findings(findings) == [("node", "n2", "straggler/node", "page")]
+
+
 def test_the_others_of_a_group_are_its_median_without_one() -> None:
     """As by hand, whatever the order, the groups and what is missing."""
     rng = np.random.default_rng(0)
     x, group = rng.normal(size=40), rng.integers(-1, 5, 40)
     x[::7] = np.nan
-    above, count = above_others(x, group, 5, 2)
+    sound = rng.random(40) < 0.8
+    above, count = above_others(x, group, 5, 2, sound)
     for row in range(40):
-        mates = x[(group == group[row]) & (np.arange(40) != row) & np.isfinite(x)]
+        mates = x[(group == group[row]) & (np.arange(40) != row) & np.isfinite(x) & sound]
         if group[row] < 0 or np.isnan(x[row]) or len(mates) < 2:
             assert np.isnan(above[row])
         else:
