@@ -22,6 +22,12 @@ SYNCHRONISED = Discipline(offset_ns=-1500, maximum_error_us=250, synchronised=Tr
 STAT = "cpu  1 2 3 4\nintr 5 0 0\nctxt 9\nbtime 1795157745\nprocesses 7\n"
 MEMINFO = "MemTotal:       2113478656 kB\nMemFree:         1000 kB\nMemAvailable:   2000000000 kB\n"
 
+# Documentation/accounting/psi.rst
+PSI = (
+    "some avg10=1.50 avg60=0.00 avg300=0.00 total={}\n"
+    "full avg10=0.00 avg60=0.00 avg300=0.00 total={}\n"
+)
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -30,6 +36,9 @@ def root(tmp_path: Path) -> Path:
         write(tmp_path, fact.read, f"the {fact.name}\nsecond line\n")
     write(tmp_path, "/proc/stat", STAT)
     write(tmp_path, "/proc/meminfo", MEMINFO)
+    for what, us in (("cpu", 11), ("io", 12), ("memory", 14)):
+        write(tmp_path, f"/proc/pressure/{what}", PSI.format(us, us - 1))
+    write(tmp_path, "/proc/vmstat", "pgfault 99\npgmajfault 7\npgmajfault_other 3\n")
     write(tmp_path, "/sys/fs/cgroup/system.slice/nvidia-fabricmanager.service/cgroup.procs", "7\n")
     return tmp_path
 
@@ -58,6 +67,10 @@ def test_every_field_that_the_catalogue_reads_here(root: Path) -> None:
     mine = {row.name for row in fields_of("node") if row.read != "source"}
     assert {name: frame.value(name, 0) for name in mine} == {
         "boot_time_seconds": 1795157745,
+        "pressure_cpu_some_microseconds": 11,
+        "pressure_io_some_microseconds": 12,
+        "pressure_memory_full_microseconds": 13,
+        "major_page_faults": 7,
         "memory_total_kibibytes": 2113478656,
         "memory_available_kibibytes": 2000000000,
         "clock_offset_nanoseconds": -1500,
