@@ -30,7 +30,7 @@ WORKS = {**USUAL, "held": 0.9, "io": 0.02, "cpu": 0.05, "memory": 0.0, "faults":
     ],
 )
 def test_the_wait_is_the_strongest_that_has_evidence(changed: dict[str, float], wait: str) -> None:
-    """A node that swaps reads too; pressure without less work is no wait, nor is what is unknown."""
+    """A node that swaps reads too; pressure without less work is no wait, nor is the unknown."""
     now = {name: np.array([value]) for name, value in (WORKS | changed).items()}
     usual = {name: np.array([value]) for name, value in USUAL.items()}
     assert WAITS[waits(now, usual)[0]] == wait
