@@ -49,8 +49,9 @@ CLASSES = (HANG, STRAGGLER, OUTLIER)
 FAULTS = (
     _GPUS.sub("hardware", "page", "COMPONENT_RESET"),
     _GPUS.sub("link", "page", "CONTACT_SUPPORT"),
-    _GPUS.sub("rank_stuck", "page", "RESTART_APP", origin="application"),
-    _GPUS.sub("rank_busy", "page", "RESTART_APP", origin="application"),
+    # Telemetry does not tell a program that hangs from a GPU that does: the on-call is paged.
+    _GPUS.sub("rank_stuck", "page", "RESTART_APP", origin="unknown"),
+    _GPUS.sub("rank_busy", "page", "RESTART_APP", origin="unknown"),
     _GPUS.sub("crawl", "ticket", "RESTART_APP", origin="unknown"),
     _GPUS.sub("undecided", "page", "RESTART_APP", origin="unknown"),
     _GPUS.sub("waits", "ticket", "NONE", origin="unknown"),

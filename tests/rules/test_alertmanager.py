@@ -379,13 +379,14 @@ def test_a_stall_that_all_nodes_of_a_job_tell_of_themselves_is_one_message(
         **N1,
     )
     alertmanager.fire([*alerts_of_all, *jobs, rank])
-    until(lambda: len(receivers.of(receiver)) == 3, "three messages")
-    until(lambda: len(receivers.of("owner")) == 1, "the message to the owner of the rank")
+    until(lambda: len(receivers.of(receiver)) == 4, "four messages")
     told = sorted(
         sorted(one["labels"]["id"] for one in message["alerts"])
         for message in receivers.of(receiver)
     )
-    assert told == sorted([sorted(where["node"] for where in nodes), ["job 7"], ["job 8"]])
+    assert told == sorted(
+        [sorted(where["node"] for where in nodes), ["job 7"], ["job 8"], ["rank"]]
+    )
 
 
 @pytest.mark.parametrize("severity", ["critical", "warning"])
