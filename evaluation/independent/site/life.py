@@ -19,7 +19,7 @@ from evaluation.independent.site.room import Room
 from evaluation.independent.site.work import Load, Now, Work
 
 HOST_KIBIBYTES = 2.1e9
-START_S = 1.79e9  # unix time about which the hosts were booted
+BOOTED_S = 1.77e9  # unix time before which the hosts were booted, and before the world begins
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Life:
         self._links = Links(self._source, site.cluster)
         nodes = len(site.cluster.nodes)
         self._missing = np.zeros(nodes)
-        self._booted = START_S - self._source.uniform(1, 90, nodes) * 86_400
+        self._booted = BOOTED_S - self._source.uniform(1, 90, nodes) * 86_400
 
     def ticks(self) -> Iterator[Tick]:
         """All of them."""
