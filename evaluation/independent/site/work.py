@@ -77,7 +77,7 @@ class Training:
     beat_s: float
     share: Values  # of work, by expert or stage; 1 on average
     saves: Sequence[tuple[float, float]]
-    spins: bool  # while it waits: in a collective, else at a barrier of the host
+    every: int  # one GPU in so many writes the saves, from the host; the others spin
     stalls: Sequence[tuple[float, float]] = ()  # stands still, which is a fault
     stuck_spins: bool = True
 
@@ -89,7 +89,8 @@ class Training:
             busy = now.source.choice([0.0, 0.05, 0.4], p=[0.7, 0.2, 0.1])
             load.set(self.gpus, busy, 0.3 * busy, 0.0, 0.1 * busy, 0.0)
         elif any(a <= now.at_s < b for a, b in self.saves):
-            load.set(self.gpus, *((1.0, 0.3, 0.0, 0.02, 0.0) if self.spins else (0.0,) * 5))
+            load.set(self.gpus, 1.0, 0.3, 0.0, 0.02, 0.0)
+            load.set(self.gpus[:: self.every], 0.0, 0.0, 0.0, 0.0, 0.0)
         else:
             self._step(load, now)
 
@@ -183,7 +184,7 @@ class Habits:
             between(source, 40, 400),
             share / share.mean(),
             tuple(self._saves(first, end_s)),
-            bool(source.random() < 0.6),
+            (size, 8, 1)[source.integers(3)],  # rank 0, one of each node, all
             stuck_spins=bool(source.random() < 0.7),
         )
 
