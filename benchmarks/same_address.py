@@ -1,5 +1,5 @@
-"""Whether jobs of one user that answer RAS on one address are told apart by a whole agent: so many
-jobs, each with a rank of its own that is late, beside the simulated job of the node, which stalls.
+"""Whether an agent distinguishes jobs of one user that answer RAS on one address: so many jobs,
+each with a rank of its own that is late, beside the simulated job of the node, which stalls.
 
 ``python -m benchmarks.same_address 2 8 64`` prints one line for each number. It needs root. Each
 run takes about four minutes: RAS of a job younger than two minutes is not asked.

@@ -106,7 +106,7 @@ class Gateway:
         self._stored_ns = 0  # the bus's time of the last message
         self._position = "", 0  # its stream and sequence
         self._resumed = False
-        self._judging = Lock()  # held by whoever changes or copies what is remembered
+        self._judging = Lock()  # held while what is remembered changes or is copied
         self._spoke = False
         self._looked_ns = self._clock.monotonic_ns()
         self._exposition = Exposition(self._metrics, clock=self._clock, verdicts=False)

@@ -1,8 +1,8 @@
 """The gateway's own store: what it found, and the arrival cut that a replay needs to find the same.
 
-Each gateway writes what it judged below its own ``storage.path``, whoever speaks. Ids are made from
-what was found, and the names of files hold a random start: what two gateways store of one cluster
-can be put into one place, where the same incident has the same id.
+Each gateway writes what it judged below its own ``storage.path``, whichever reports. Ids are made
+from what was found, and the names of files hold a random start: what two gateways store of one
+cluster can be put into one place, where the same incident has the same id.
 """
 
 from __future__ import annotations

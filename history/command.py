@@ -204,7 +204,5 @@ def report(found: Found, done: Progress) -> list[str]:
         lines.append(f"not understood: {', '.join(found.strange)}")
     without_boot = sum(not one.boot_ms for one in done.hosts.values())
     if without_boot:
-        lines.append(
-            f"{without_boot} nodes without node_boot_time_seconds: reboots are not told from gaps"
-        )
+        lines.append(f"{without_boot} nodes without node_boot_time_seconds: reboots look like gaps")
     return lines

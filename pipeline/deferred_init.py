@@ -42,7 +42,7 @@ class _Init:
         found = self._version() if name == "__version__" else None
         if found is not None:
             return found
-        # A module of the package is imported by whoever asked for it, and no tool that looks for
+        # A module of the package is imported by the caller, and no tool that looks for
         # __wrapped__ or the like initialises anything.
         hidden = name.startswith("__") and name not in {"__all__", "__version__"}
         if not hidden and find_spec(f"{self._spec.name}.{name}") is None and self._run():

@@ -30,7 +30,7 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An hour, or several that cannot be told apart, up to ``end_us``, unix time in microseconds:
+    """An hour, or several that cannot be separated, up to ``end_us``, unix time in microseconds:
     the observations of each node, by its name. They may be read in turn.
     """
 

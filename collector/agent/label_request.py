@@ -94,8 +94,8 @@ def label_event(label: Label, device: Device, now: Instant) -> Event:
         "class": label.fault,
         "opened_ns": label.opened_ns,
     }
-    told = {"cause": label.cause, "user": label.user}
-    attributes |= {name: text for name, text in told.items() if text}
+    given = {"cause": label.cause, "user": label.user}
+    attributes |= {name: text for name, text in given.items() if text}
     return Event(*now, device, "incident_labelled", attributes)
 
 

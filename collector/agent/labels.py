@@ -70,7 +70,7 @@ class Labels:
         return [self._change(name, host, now, label.incident) for name in changed]
 
     def deviations(self, host: str, now: Instant) -> Iterator[Event]:
-        """Detectors that are not as the configuration alone has them, for whoever judges from here
+        """Detectors that are not as the configuration alone has them, for what judges from here
         on.
         """
         for name in sorted(_installed(self._settings) ^ self.allowed()):

@@ -1,4 +1,4 @@
-"""Results of `tocsin preflight` as events: checked, for whoever may write to the agent's socket may
+"""Results of `tocsin preflight` as events: checked, for all who may write to the agent's socket may
 have made an error.
 """
 

@@ -54,11 +54,11 @@ def run(args: argparse.Namespace) -> int:
     hints = [hint(p, now, horizon_s) for p in predicted(asked(config.storage.path))]
     for one in hints:
         for who in _subscriptions(one["gpu_uuid"]):
-            for told in due([one], who, given, now):
-                trouble = "dry run" if args.dry_run else give(who, told)
+            for new in due([one], who, given, now):
+                trouble = "dry run" if args.dry_run else give(who, new)
                 failed += bool(trouble) and not args.dry_run
-                print(f"tocsin: pid {who.pid}, {told['reason']}: {trouble or 'told'}")
-                given[f"{who.pid} {told['gpu_uuid']} {told['reason']}"] = now + horizon_s
+                print(f"tocsin: pid {who.pid}, {new['reason']}: {trouble or 'given'}")
+                given[f"{who.pid} {new['gpu_uuid']} {new['reason']}"] = now + horizon_s
     if not args.dry_run:
         write_json(file, {key: until for key, until in given.items() if until > now})
     return int(failed > 0)

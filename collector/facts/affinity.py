@@ -32,7 +32,7 @@ def steps(path: str) -> list[str]:
 
 def distance(a: str, b: str, numa: tuple[int, int] = (-1, -1)) -> Distance | None:
     """Between two devices by their paths, ``numa`` their NUMA nodes (-1: unknown); None where it
-    cannot be told.
+    is not known.
 
     >>> root, switch = "pci0000:00", "0000:00:01.0/0000:01:00.0"
     >>> distance(

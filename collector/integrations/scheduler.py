@@ -64,7 +64,7 @@ class Scheduler(Protocol):
         ...
 
     def take(self, token: str, node: str) -> bool:
-        """Get a token; False where another node has it, whoever asks at once."""
+        """Get a token; False where another node has it, however many ask at once."""
         ...
 
     def drop(self, token: str) -> None:

@@ -99,7 +99,7 @@ _OWN: tuple[Sort, ...] = ("gpu_memory", "program_fault", "signal", "exit", "canc
 
 class Ending(NamedTuple):
     """``cause`` is a key of CAUSES; ``who`` the rank, GPU, node or scheduler; ``also`` what was
-    true at the end besides, such as a stall before a time limit.
+    true at the end as well, such as a stall before a time limit.
     """
 
     cause: str

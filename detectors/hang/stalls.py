@@ -14,11 +14,11 @@ from pipeline.frame import Device
 class StallsByJob:
     """Devices and faults by job.
 
-    >>> told, gpu = StallsByJob(), Device("n1", "gpu", "G")
-    >>> told.add(JobKey("", "7"), [gpu], "hang/rank_stuck")
+    >>> reported, gpu = StallsByJob(), Device("n1", "gpu", "G")
+    >>> reported.add(JobKey("", "7"), [gpu], "hang/rank_stuck")
     >>> (
-    ...     [(device.id, fault) for device, fault in told.pop(JobKey("", "7"))],
-    ...     told.pop(JobKey("", "7")),
+    ...     [(device.id, fault) for device, fault in reported.pop(JobKey("", "7"))],
+    ...     reported.pop(JobKey("", "7")),
     ... )
     ([('G', 'hang/rank_stuck')], ())
     """
@@ -27,7 +27,7 @@ class StallsByJob:
         self._of: dict[JobKey, tuple[tuple[Device, str], ...]] = {}
 
     def add(self, job: JobKey, devices: Iterable[Device], fault: str) -> None:
-        """A job's stall was told of these."""
+        """A job's stall was reported of these."""
         said = ((device, fault) for device in devices)
         self._of[job] = tuple(dict.fromkeys((*self._of.get(job, ()), *said)))
 
@@ -42,8 +42,8 @@ class StallsByJob:
     def state(self) -> State:
         """All of it."""
         rows = [
-            [*job, [[exact(device), fault] for device, fault in told]]
-            for job, told in self._of.items()
+            [*job, [[exact(device), fault] for device, fault in reported]]
+            for job, reported in self._of.items()
         ]
         return {"told": text_array(rows)}
 
@@ -51,9 +51,9 @@ class StallsByJob:
         """KeyError, ValueError or TypeError where it does not fit."""
         of = {
             JobKey(str(realm), str(job)): tuple(
-                (Device(**device), str(fault)) for device, fault in told
+                (Device(**device), str(fault)) for device, fault in reported
             )
-            for realm, job, told in from_text_array(state["told"])
+            for realm, job, reported in from_text_array(state["told"])
         }
 
         def commit() -> None:

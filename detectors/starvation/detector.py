@@ -70,7 +70,7 @@ class Starvation(Blockwise):
     """For each GPU of a job what it waits for, in minutes: an info finding, never an alert.
 
     What is usual is learnt in this job, from minutes in which nothing is waited for. All GPUs of a
-    job on a node share the answer of most of them. Another job begins anew.
+    job on a node share the answer of most of them. Another job begins again.
 
     >>> Starvation().name
     'starvation'
@@ -131,7 +131,7 @@ class Starvation(Blockwise):
         self._learn(means)
 
     def _groups(self) -> dict[tuple[str, str], list[int]]:
-        """Rows of each job on each node; a GPU whose job is another one begins anew."""
+        """Rows of each job on each node; a GPU whose job is another one begins again."""
         columns, groups = self._columns, dict[tuple[str, str], list[int]]()
         numbers = np.zeros(len(columns), np.int64)
         for row, gpu in enumerate(columns.devices):

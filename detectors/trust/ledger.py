@@ -43,8 +43,8 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a detector stands: may it page, how often did it enter shadow mode again, and the
+class PagingState:
+    """What a detector may do: may it page, how often did it enter shadow mode again, and the
     labels since the last change. ``changed_by`` is the incident whose label changed it last.
     """
 
@@ -67,21 +67,21 @@ class Standing:
         """The evidence at which it changes."""
         return demand(0 if self.pages else self.entered)
 
-    def after(self, label: Label) -> Standing:
+    def after(self, label: Label) -> PagingState:
         """One label later. An unclear one counts as false against leaving shadow mode, and not at
         all for entering it.
         """
         grown = replace(self, **{label.verdict: getattr(self, label.verdict) + 1})
         if grown.evidence < grown.demanded:
             return grown
-        return Standing(not self.pages, self.entered + self.pages, changed_by=label.incident)
+        return PagingState(not self.pages, self.entered + self.pages, changed_by=label.incident)
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """All labels of a detector that count, and where it stands."""
+    """All labels of a detector that count, and what it may do."""
 
-    standing: Standing
+    state: PagingState
     real: int
     false: int
     unclear: int
@@ -121,16 +121,16 @@ class Ledger:
 
     def tally(self, detector: str, *, pages: bool) -> Tally:
         """Of a detector that begins as one that may page, or not."""
-        standing = Standing(pages)
+        state = PagingState(pages)
         found: dict[Verdict, int] = dict.fromkeys(VERDICTS, 0)
         for label in self.counted(detector):
             found[label.verdict] += 1
-            standing = standing.after(label)
+            state = state.after(label)
         incidents = sum(label.detector == detector for label in self.labels.values())
-        return Tally(standing, found["real"], found["false"], found["unclear"], incidents)
+        return Tally(state, found["real"], found["false"], found["unclear"], incidents)
 
     def pages(self, installed: Collection[str], detectors: Iterable[str]) -> frozenset[str]:
         """Which of some detectors may page by all labels; ``installed`` do without any."""
         return frozenset(
-            name for name in detectors if self.tally(name, pages=name in installed).standing.pages
+            name for name in detectors if self.tally(name, pages=name in installed).state.pages
         )

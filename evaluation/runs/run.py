@@ -90,7 +90,7 @@ def fusion_of(name: str) -> Callable[[], Fusion] | None:
 
 
 def made(job: Job) -> Run | IndependentRun:
-    """The run of a job, whoever wrote its world: one of another author has the size and the
+    """The run of a job: one of another author has the size and the
     magnitude that it has. ValueError as from rendered.
     """
     if job.scenario in WORLDS:

@@ -61,7 +61,7 @@ class Surroundings(Protocol):
 
 
 class Judgeable(Protocol):
-    """A run with its truth, whoever wrote its world."""
+    """A run with its truth."""
 
     @property
     def topology(self) -> Surroundings:

@@ -109,7 +109,7 @@ class Layouts:
         self._parts: dict[str, _Part] = {}
 
     def of(self, hosts: Iterable[str], gpus: Sequence[Device], ports: Sequence[Device]) -> Layout:
-        """The layout of these hosts and devices. A switch is no node, whoever reads its ports."""
+        """The layout of these hosts and devices. A switch is no node, though its ports are read."""
         own, links = _by_host(gpus), _by_host(ports)
         switches = {name for name, (_, its) in links.items() if _is_switch(name, its)}
         listed = dict.fromkeys(chain(hosts, own, links))

@@ -123,13 +123,18 @@ def _helped(gathered: Gathered) -> dict[str, tuple[int, int]]:
     outcomes: dict[tuple[Any, ...], tuple[str, bool]] = {}
     tried: dict[tuple[Any, ...], str] = {}
     for event in gathered.steps:
-        told = event.attributes
-        key = (event.device, told.get("incident"), told.get("act"), told.get("attempt"))
-        what = f"{told.get('act')} for {told.get('fault')}"
-        if told.get("act"):
+        attributes = event.attributes
+        key = (
+            event.device,
+            attributes.get("incident"),
+            attributes.get("act"),
+            attributes.get("attempt"),
+        )
+        what = f"{attributes.get('act')} for {attributes.get('fault')}"
+        if attributes.get("act"):
             tried[key] = what
-        if isinstance(told.get("helped"), bool):
-            outcomes[key] = (what, bool(told["helped"]))
+        if isinstance(attributes.get("helped"), bool):
+            outcomes[key] = (what, bool(attributes["helped"]))
     of, good = (
         Counter(tried.values()),
         Counter(what for what, helped in outcomes.values() if helped),

@@ -102,19 +102,19 @@ def _tallies(ledger: Ledger, config: Config) -> Iterator[tuple[str, Tally]]:
 
 
 def _document(name: str, tally: Tally) -> dict[str, Any]:
-    standing = tally.standing
+    state = tally.state
     return {
         "detector": name,
-        "shadow": not standing.pages,
+        "shadow": not state.pages,
         "real": tally.real,
         "false": tally.false,
         "unclear": tally.unclear,
         "incidents": tally.incidents,
         "exact": list(share_interval(tally.real, tally.real + tally.false)),
         "any_time": list(tally.interval),
-        "evidence": standing.evidence,
-        "demanded": standing.demanded,
-        "entered": standing.entered,
+        "evidence": state.evidence,
+        "demanded": state.demanded,
+        "entered": state.entered,
     }
 
 
@@ -130,18 +130,18 @@ def _table(tallies: dict[str, Tally]) -> None:
 
 
 def _row(name: str, tally: Tally) -> tuple[str, ...]:
-    standing, judged = tally.standing, tally.real + tally.false
+    state, judged = tally.state, tally.real + tally.false
     exact = share_interval(tally.real, judged)
-    next_mode = "to enter shadow mode" if standing.pages else "to leave it"
+    next_mode = "to enter shadow mode" if state.pages else "to leave it"
     return (
         name,
-        "pages" if standing.pages else "shadow",
+        "pages" if state.pages else "shadow",
         str(tally.real),
         str(tally.false),
         str(tally.unclear),
         f"{exact[0]:.2f} to {exact[1]:.2f}" if judged else "no data",
         "{:.2f} to {:.2f}".format(*tally.interval) if judged else "no data",
-        f"{standing.evidence:.3g} of {standing.demanded:.0f} {next_mode}",
+        f"{state.evidence:.3g} of {state.demanded:.0f} {next_mode}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Series of one exporter, whoever recorded them, are one history."""
+"""Series of one exporter, recorded by several servers, are one history."""
 
 from __future__ import annotations
 

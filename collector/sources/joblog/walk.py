@@ -19,7 +19,7 @@ def walk(
     closed: Collection[str] = (),
     enter: Callable[[str], None] = lambda folder: None,  # noqa: ARG005 - nobody is blamed
 ) -> Iterator[str]:
-    """Paths that match, and "" for each name that does not: whoever asks can stop anywhere and go
+    """Paths that match, and "" for each name that does not: the caller can stop anywhere and go
     on later. ``closed`` are folders and files that are not touched; ``enter`` is called before each
     folder is opened.
     """

@@ -157,7 +157,7 @@ def _mig_mode(world: FleetState, *, node: int) -> Process:
 
 
 def reload_driver(world: FleetState, *, node: int, order: list[int], lasts: float) -> Process:
-    """The driver of a node is loaded again: its GPUs answer nothing, then begin anew."""
+    """The driver of a node is loaded again: its GPUs answer nothing, then begin again."""
     driver, host = world.topology.profile.host.driver, world.topology.node_devices[node]
     gpus = range(node * GPUS, (node + 1) * GPUS)
     for gpu in gpus:

@@ -51,40 +51,40 @@ def dumps(case: str, form: str) -> list[Path]:
 @pytest.mark.parametrize("name", ["ok.txt", "ok.json", "ok_2.28.9-1.txt", "ok_2.27.7-1.txt"])
 def test_healthy_reports_are_no_evidence(name: str, explain: Explain) -> None:
     """Nobody is named, the report is trusted, and nothing of it is discarded."""
-    told = explain(DATA / "ras" / name)
-    assert (told["class"], told["culprits"], told["candidates"]) == ("no_evidence", [], [])
+    printed = explain(DATA / "ras" / name)
+    assert (printed["class"], printed["culprits"], printed["candidates"]) == ("no_evidence", [], [])
     assert (
-        told["files"][0]["kind"],
-        told["files"][0]["trusted"],
-        told["files"][0]["discarded"],
+        printed["files"][0]["kind"],
+        printed["files"][0]["trusted"],
+        printed["files"][0]["discarded"],
     ) == ("ras", True, [])
 
 
 @pytest.mark.parametrize("form", ["txt", "json"])
 def test_a_victims_error_names_nobody(form: str, explain: Explain) -> None:
     """World rank 2 noticed a remote failure: weight 0."""
-    told = explain(DATA / f"ras/async_one.{form}")
-    assert (told["culprits"], told["candidates"]) == ([], [])
+    printed = explain(DATA / f"ras/async_one.{form}")
+    assert (printed["culprits"], printed["candidates"]) == ([], [])
     assert any(
         "rank 2" in e["text"] and "victim" in e["text"] and e["weight"] == 0
-        for e in told["evidence"]
+        for e in printed["evidence"]
     )
 
 
 def test_one_look_at_a_mismatch_is_no_alarm(explain: Explain) -> None:
     """Ranks 12 to 15 are one AllReduce behind: candidates, for one sample proves nothing."""
-    told = explain(DATA / "ras/mismatch_4of16.txt")
-    assert (told["class"], told["phase"], told["culprits"]) == ("unknown", "suspect", [])
-    assert [c["pid"] for c in told["candidates"]] == [23883, 23885, 23887, 23889]
+    printed = explain(DATA / "ras/mismatch_4of16.txt")
+    assert (printed["class"], printed["phase"], printed["culprits"]) == ("unknown", "suspect", [])
+    assert [c["pid"] for c in printed["candidates"]] == [23883, 23885, 23887, 23889]
 
 
 def test_a_text_reply_that_was_saved_twice_proves_nothing(explain: Explain, tmp_path: Path) -> None:
     """It bears no time; the evidence says how to get two replies that do."""
     again = tmp_path / "later.txt"
     shutil.copy(DATA / "ras/mismatch_4of16.txt", again)
-    told = explain(DATA / "ras/mismatch_4of16.txt", again)
-    assert (told["class"], told["phase"], told["culprits"]) == ("unknown", "suspect", [])
-    assert any("save two in JSON" in e["text"] for e in told["evidence"])
+    printed = explain(DATA / "ras/mismatch_4of16.txt", again)
+    assert (printed["class"], printed["phase"], printed["culprits"]) == ("unknown", "suspect", [])
+    assert any("save two in JSON" in e["text"] for e in printed["evidence"])
 
 
 def test_a_second_look_that_agrees_names_who_is_behind(explain: Explain, tmp_path: Path) -> None:
@@ -97,9 +97,9 @@ def test_a_second_look_that_agrees_names_who_is_behind(explain: Explain, tmp_pat
         world["ranks"][5]["collective_counts"]["AllReduce"] -= 1
         files.append(tmp_path / f"reply{second}.json")
         files[-1].write_text(json.dumps(reply))
-    told = explain(*files)
-    assert (told["class"], told["phase"], told["victims"]) == ("host_hang", "confirmed", 7)
-    assert [(c["rank"], c["nvml_index"]) for c in told["culprits"]] == [(5, 1)]
+    printed = explain(*files)
+    assert (printed["class"], printed["phase"], printed["victims"]) == ("host_hang", "confirmed", 7)
+    assert [(c["rank"], c["nvml_index"]) for c in printed["culprits"]] == [(5, 1)]
     assert explain(files[0])["phase"] == "suspect"
 
 
@@ -112,9 +112,13 @@ def test_the_same_file_twice_is_one_look(explain: Explain) -> None:
 @pytest.mark.parametrize("form", ["txt", "json"])
 def test_a_teardown_is_no_stall(form: str, explain: Explain) -> None:
     """Ranks that left, finish and abort: nobody is named."""
-    told = explain(DATA / f"ras/nocomm.{form}")
-    assert (told["class"], told["stage"], told["culprits"]) == ("no_evidence", "finalize", [])
-    assert told["files"][0]["trusted"]
+    printed = explain(DATA / f"ras/nocomm.{form}")
+    assert (printed["class"], printed["stage"], printed["culprits"]) == (
+        "no_evidence",
+        "finalize",
+        [],
+    )
+    assert printed["files"][0]["trusted"]
 
 
 @pytest.mark.parametrize("name", ["nocomm_2.27.7-1.txt", "half_init.json", "badcmds.txt"])
@@ -122,10 +126,10 @@ def test_what_cannot_be_is_not_believed(name: str, explain: Explain) -> None:
     """A phantom row, a communicator of no ranks, a report that is cut off: the file says
     why, and nobody is named.
     """
-    told = explain(DATA / "ras" / name)
-    assert (told["class"], told["culprits"], told["candidates"]) == ("no_evidence", [], [])
-    assert not told["files"][0]["trusted"]
-    assert told["files"][0]["discarded"][0]["why"]
+    printed = explain(DATA / "ras" / name)
+    assert (printed["class"], printed["culprits"], printed["candidates"]) == ("no_evidence", [], [])
+    assert not printed["files"][0]["trusted"]
+    assert printed["files"][0]["discarded"][0]["why"]
 
 
 @pytest.mark.parametrize("case", ["kill", "stop"])
@@ -134,18 +138,18 @@ def test_what_cannot_be_is_not_believed(name: str, explain: Explain) -> None:
 )
 def test_a_process_that_does_not_answer_is_lost(case: str, name: str, explain: Explain) -> None:
     """World rank 5, on GPU 1 of 127.0.1.2, killed or stopped: from here one cannot tell which."""
-    told = explain(DATA / f"ras/{case}_{name}")
-    assert told["class"] == "process_lost"
-    assert culprits(told) == [("127.0.1.2", {"kill": 18892, "stop": 18874}[case])]
-    assert (told["culprits"][0]["rank"], told["culprits"][0]["gpu"]) == (5, 1)
+    printed = explain(DATA / f"ras/{case}_{name}")
+    assert printed["class"] == "process_lost"
+    assert culprits(printed) == [("127.0.1.2", {"kill": 18892, "stop": 18874}[case])]
+    assert (printed["culprits"][0]["rank"], printed["culprits"][0]["gpu"]) == (5, 1)
 
 
 @pytest.mark.parametrize("name", ["kill_t65.txt", "kill_t75.txt"])
 def test_after_a_minute_it_is_dead(name: str, explain: Explain) -> None:
     """The report says so, and so does the verdict."""
-    told = explain(DATA / "ras" / name)
-    assert culprits(told) == [("127.0.1.2", 18892)]
-    assert any("dead" in e["text"] for e in told["evidence"])
+    printed = explain(DATA / "ras" / name)
+    assert culprits(printed) == [("127.0.1.2", 18892)]
+    assert any("dead" in e["text"] for e in printed["evidence"])
 
 
 @pytest.mark.parametrize(
@@ -153,8 +157,8 @@ def test_after_a_minute_it_is_dead(name: str, explain: Explain) -> None:
 )
 def test_of_the_event_stream_only_the_death_counts(name: str, pid: int, explain: Explain) -> None:
     """The neighbour whose link was re-routed is healthy."""
-    told = explain(DATA / "ras" / name)
-    assert (told["class"], [c["pid"] for c in told["culprits"]], told["candidates"]) == (
+    printed = explain(DATA / "ras" / name)
+    assert (printed["class"], [c["pid"] for c in printed["culprits"]], printed["candidates"]) == (
         "process_lost",
         [pid],
         [],
@@ -169,14 +173,14 @@ def test_dumps_name_the_rank_that_never_came(
     case: str, form: str, sequence: int, explain: Explain
 ) -> None:
     """Rank 2 never called the operation that ranks 0 and 1 wait in."""
-    told = explain(*dumps(case, form))
-    assert (told["class"], told["stage"], told["sequence"], told["operation"]) == (
+    printed = explain(*dumps(case, form))
+    assert (printed["class"], printed["stage"], printed["sequence"], printed["operation"]) == (
         "host_hang",
         "host",
         sequence,
         "all_reduce",
     )
-    assert [c["rank"] for c in told["culprits"]] == [2]
+    assert [c["rank"] for c in printed["culprits"]] == [2]
 
 
 @pytest.mark.parametrize("cause", ["host_hang", "order_mismatch"])
@@ -184,8 +188,8 @@ def test_dumps_of_a_job_with_subgroups_name_the_right_rank(cause: str, explain: 
     """Recorded by `make test-torch`: ranks work in pairs and a world; rank 2 is to blame, its
     partner, as far behind, is a victim.
     """
-    told = explain(ROOT / "tests/data/torch_stall" / cause)
-    assert (told["class"], [c["rank"] for c in told["culprits"]], told["victims"]) == (
+    printed = explain(ROOT / "tests/data/torch_stall" / cause)
+    assert (printed["class"], [c["rank"] for c in printed["culprits"]], printed["victims"]) == (
         cause,
         [2],
         3,
@@ -195,8 +199,8 @@ def test_dumps_of_a_job_with_subgroups_name_the_right_rank(cause: str, explain: 
 @pytest.mark.parametrize("form", ["json", "pickle"])
 def test_dumps_name_the_rank_that_called_something_else(form: str, explain: Explain) -> None:
     """Rank 1 called broadcast where the others called all_reduce: not a stall in flight."""
-    told = explain(*dumps("typemix", form))
-    assert (told["class"], told["sequence"], [c["rank"] for c in told["culprits"]]) == (
+    printed = explain(*dumps("typemix", form))
+    assert (printed["class"], printed["sequence"], [c["rank"] for c in printed["culprits"]]) == (
         "order_mismatch",
         5,
         [1],
@@ -205,14 +209,16 @@ def test_dumps_name_the_rank_that_called_something_else(form: str, explain: Expl
 
 def test_both_forms_of_one_moment_are_one_job(explain: Explain) -> None:
     """Pickle and JSON of the same dumps change nothing."""
-    told = explain(*dumps("missing2", "json"), *dumps("missing2", "pickle"))
-    assert ([c["rank"] for c in told["culprits"]], told["other_jobs"]) == ([2], [])
+    printed = explain(*dumps("missing2", "json"), *dumps("missing2", "pickle"))
+    assert ([c["rank"] for c in printed["culprits"]], printed["other_jobs"]) == ([2], [])
 
 
 def test_a_folder_of_several_jobs_gives_a_verdict_for_each(explain: Explain) -> None:
-    """The dumps of three stalls in one folder are told apart by their names."""
-    told = explain(DATA / "flight_recorder")
-    found = [(v["class"], [c["rank"] for c in v["culprits"]]) for v in (told, *told["other_jobs"])]
+    """The dumps of three stalls in one folder are printed apart by their names."""
+    printed = explain(DATA / "flight_recorder")
+    found = [
+        (v["class"], [c["rank"] for c in v["culprits"]]) for v in (printed, *printed["other_jobs"])
+    ]
     assert sorted(found) == [("host_hang", [2]), ("host_hang", [2]), ("order_mismatch", [1])]
 
 
@@ -227,10 +233,10 @@ def test_a_file_of_no_use_says_why(name: str, explain: Explain, tmp_path: Path) 
     }
     if name in content:
         path.write_bytes(content[name])
-    told = explain(path, code=1)
-    assert told["class"] == "no_evidence"
-    assert told["files"][0]["kind"] == ""
-    assert told["files"][0]["discarded"][0]["why"]
+    printed = explain(path, code=1)
+    assert printed["class"] == "no_evidence"
+    assert printed["files"][0]["kind"] == ""
+    assert printed["files"][0]["discarded"][0]["why"]
 
 
 def test_a_missing_file_is_the_first_thing_that_is_said(
@@ -256,14 +262,14 @@ def test_settings_that_a_job_logged_are_judged(explain: Explain, tmp_path: Path)
         "n2:20:21 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.2<0>\n"
         "n1:10:11 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n"
     )
-    told = explain(log)
-    assert {(one["rule"], *one["ranks"]) for one in told["settings"]} == {
+    printed = explain(log)
+    assert {(one["rule"], *one["ranks"]) for one in printed["settings"]} == {
         ("ib_disabled", "process 10 on n1"),
         ("ib_timeout", "process 20 on n2"),
         ("traffic_class", "process 20 on n2"),
     }
-    assert "ada" not in json.dumps(told["settings"])
-    assert (told["class"], told["files"][0]["kind"]) == ("no_evidence", "log")
+    assert "ada" not in json.dumps(printed["settings"])
+    assert (printed["class"], printed["files"][0]["kind"]) == ("no_evidence", "log")
 
 
 def test_a_log_of_this_node_is_held_against_what_the_node_has(
@@ -298,9 +304,9 @@ def test_status_shows_settings_that_do_not_fit_the_node(
 def test_a_bad_file_does_not_hide_the_good_ones(explain: Explain, tmp_path: Path) -> None:
     """What was understood is judged."""
     (tmp_path / "broken.json").write_bytes(b'{"entries": [')
-    told = explain(tmp_path / "broken.json", *dumps("missing", "json"))
-    assert [c["rank"] for c in told["culprits"]] == [2]
-    assert told["files"][0]["discarded"][0]["what"] == "the whole file"
+    printed = explain(tmp_path / "broken.json", *dumps("missing", "json"))
+    assert [c["rank"] for c in printed["culprits"]] == [2]
+    assert printed["files"][0]["discarded"][0]["what"] == "the whole file"
 
 
 BEGINNINGS = st.sampled_from(
@@ -345,8 +351,8 @@ def test_what_is_no_file_is_refused(explain: Explain, tmp_path: Path) -> None:
     import os  # noqa: PLC0415 - only here
 
     os.mkfifo(tmp_path / "pipe")
-    told = explain(tmp_path / "pipe", code=1)
-    assert told["files"][0]["discarded"][0]["why"] == "not a regular file"
+    printed = explain(tmp_path / "pipe", code=1)
+    assert printed["files"][0]["discarded"][0]["why"] == "not a regular file"
 
 
 def test_standard_input_is_a_file_like_any_other(
@@ -365,13 +371,13 @@ def test_a_log_with_a_line_without_end_is_read(
     monkeypatch.setattr(nccl_files, "MAX_LINE", 1000)
     log = tmp_path / "job.out"
     log.write_text("x" * 5000 + "\nsrun: error: node07: task 3: Killed\n")
-    told = explain(log)
-    assert (told["class"], told["culprits"][0]["host"], told["culprits"][0]["rank"]) == (
+    printed = explain(log)
+    assert (printed["class"], printed["culprits"][0]["host"], printed["culprits"][0]["rank"]) == (
         "process_lost",
         "node07",
         3,
     )
-    assert told["files"][0]["discarded"] == [
+    assert printed["files"][0]["discarded"] == [
         {"what": "lines", "why": "only their first 1000 bytes were read", "count": 1}
     ]
 
@@ -418,8 +424,8 @@ def test_status_says_what_each_process_would_tell(
     )
     add_process(tmp_path, 813, gpus=[1], library=old, environ="SLURM_JOB_ID=72 RANK=0")
     add_process(tmp_path, 814, gpus=[2])
-    told = status(tmp_path, capsys)
-    first, second = told["processes"]
+    printed = status(tmp_path, capsys)
+    first, second = printed["processes"]
     assert (first["job"], first["rank"], first["nccl"], first["gpu_uuids"]) == (
         "71",
         4,
@@ -428,7 +434,7 @@ def test_status_says_what_each_process_would_tell(
     )
     assert (first["ras"], first["also"]) == ("switched off in the job", ["log"])
     assert second["ras"].startswith("not asked: may crash the job")
-    assert told["hold_gpus"] == 3
+    assert printed["hold_gpus"] == 3
 
 
 def test_status_of_a_node_without_jobs_says_so(

@@ -205,9 +205,9 @@ def test_a_training_of_kubernetes_has_its_page_too(
     root = job.close()
     argv = ["explain", "job", "llm", "--format", "json", "--storage.path", str(root)]
     assert main(argv) == 0
-    told = json.loads(capsys.readouterr().out)["ended_by"]
-    assert told["cause"] == cause
-    assert words in told["sentence"]
+    printed = json.loads(capsys.readouterr().out)["ended_by"]
+    assert printed["cause"] == cause
+    assert words in printed["sentence"]
 
 
 def read(capsys: pytest.CaptureFixture[str], root: Path, form: str, *more: str) -> str:
@@ -225,18 +225,18 @@ def test_a_page_says_who_or_what_ended_the_job(
     job = StoredJob(tmp_path)
     death.die(job)
     root = job.close()
-    told: dict[str, Any] = json.loads(read(capsys, root, "json"))
-    assert told["ended_by"]["cause"] == death.cause
+    printed: dict[str, Any] = json.loads(read(capsys, root, "json"))
+    assert printed["ended_by"]["cause"] == death.cause
     text = " ".join(read(capsys, root, "text").split())
     for words in death.words:
         assert words in text
-    hours = told["gpu_hours"]
-    wall = told["seconds"] / 3600 * len(HOSTS) * GPUS
+    hours = printed["gpu_hours"]
+    wall = printed["seconds"] / 3600 * len(HOSTS) * GPUS
     assert sum(hours.values()) == pytest.approx(wall, rel=1e-3)
     assert ("steps lost since the last pause" in hours) == death.lost
     page = read(capsys, root, "html")
     assert page.startswith("<!doctype html>")
-    assert told["ended_by"]["sentence"].split(":")[0].split("'")[0] in page
+    assert printed["ended_by"]["sentence"].split(":")[0].split("'")[0] in page
 
 
 def test_the_phases_of_a_life_are_in_order(
@@ -247,10 +247,10 @@ def test_the_phases_of_a_life_are_in_order(
     """
     job = StoredJob(tmp_path)
     segfault(job)
-    told = json.loads(read(capsys, job.close(), "json"))
-    kinds = [one["kind"] for one in told["phases"]]
+    printed = json.loads(read(capsys, job.close(), "json"))
+    kinds = [one["kind"] for one in printed["phases"]]
     assert kinds == ["load", *["steps", "pause"] * 4, "steps"]
-    assert told["gpu_hours"] == pytest.approx(
+    assert printed["gpu_hours"] == pytest.approx(
         {
             "start-up": 3 / 60 * 8,
             "steps": 74 / 60 * 8,
@@ -259,19 +259,19 @@ def test_the_phases_of_a_life_are_in_order(
         },
         rel=0.02,
     )
-    assert {round(one["activity"], 2) for one in told["throughput"]} == {0.0, 0.05, 1.0}
+    assert {round(one["activity"], 2) for one in printed["throughput"]} == {0.0, 0.05, 1.0}
 
 
 def test_a_stall_that_a_time_limit_ended_is_said_with_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The scheduler ended it, and it had stood still before."""
+    """The scheduler ended it, and it had stalled before."""
     job = StoredJob(tmp_path)
     job.stalled = 60
     time_limit(job)
-    told = json.loads(read(capsys, job.close(), "json"))
-    assert told["ended_by"]["cause"] == "time_limit"
-    assert "had made no step for 30 min" in told["ended_by"]["sentence"]
+    printed = json.loads(read(capsys, job.close(), "json"))
+    assert printed["ended_by"]["cause"] == "time_limit"
+    assert "had made no step for 30 min" in printed["ended_by"]["sentence"]
 
 
 def test_a_program_that_restarts_is_one_run(
@@ -295,8 +295,8 @@ def test_a_program_that_restarts_is_one_run(
             }
             if minute < 40:
                 job.event(host, minute + 0.5, "nccl_process_found", **back)
-    told = json.loads(read(capsys, job.close(), "json"))
-    assert (told["seconds"], told["other_runs"]) == (40 * 60.0, [])
+    printed = json.loads(read(capsys, job.close(), "json"))
+    assert (printed["seconds"], printed["other_runs"]) == (40 * 60.0, [])
 
 
 def test_a_job_that_runs_has_no_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -304,8 +304,8 @@ def test_a_job_that_runs_has_no_end(tmp_path: Path, capsys: pytest.CaptureFixtur
     job = StoredJob(tmp_path, 30)
     job.open_on = set(HOSTS)
     job.run()
-    told = json.loads(read(capsys, job.close(), "json"))
-    assert (told["ended_by"]["cause"], told["end"]) == ("running", None)
+    printed = json.loads(read(capsys, job.close(), "json"))
+    assert (printed["ended_by"]["cause"], printed["end"]) == ("running", None)
 
 
 def test_runs_of_a_job_that_was_queued_again_are_apart(
@@ -318,10 +318,10 @@ def test_runs_of_a_job_that_was_queued_again_are_apart(
     again = StoredJob(tmp_path, 40, begin_ns=first.end_ns + 20 * MINUTE_NS)
     again.run(outcome="completed")
     root = again.close()
-    told = json.loads(read(capsys, root, "json"))
-    assert (told["ended_by"]["cause"], len(told["other_runs"])) == ("completed", 1)
-    told = json.loads(read(capsys, root, "json", "--run", "1"))
-    assert told["ended_by"]["cause"] == "time_limit"
+    printed = json.loads(read(capsys, root, "json"))
+    assert (printed["ended_by"]["cause"], len(printed["other_runs"])) == ("completed", 1)
+    printed = json.loads(read(capsys, root, "json", "--run", "1"))
+    assert printed["ended_by"]["cause"] == "time_limit"
     assert "1 more" in read(capsys, root, "text")
 
 

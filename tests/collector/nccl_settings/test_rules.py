@@ -223,9 +223,9 @@ def test_one_problem_of_all_ranks_is_one_line(tmp_path: Path) -> None:
 def test_values_that_may_be_secret_are_not_shown(tmp_path: Path) -> None:
     """Paths and plug-ins of a user are named without their value; other names are not read."""
     environ = "NCCL_TOPO_FILE=/home/ada/secret NCCL_API_TOKEN=hunter2 AWS_SECRET_ACCESS_KEY=x1y2"
-    told = repr(judged(tmp_path, RIGHT._replace(environ=environ)))
-    assert "NCCL_TOPO_FILE" in told
-    assert not any(word in told for word in ("ada", "hunter2", "x1y2", "TOKEN"))
+    printed = repr(judged(tmp_path, RIGHT._replace(environ=environ)))
+    assert "NCCL_TOPO_FILE" in printed
+    assert not any(word in printed for word in ("ada", "hunter2", "x1y2", "TOKEN"))
 
 
 def test_settings_of_a_pod_are_judged_by_what_the_pod_sees(tmp_path: Path) -> None:

@@ -199,8 +199,8 @@ def test_a_stored_result_is_found_by_the_next_preflight(tmp_path: Path) -> None:
     node = Device("n1", "node", "n1")
     events = preflight_events(request(report), node, Instant(10**18, 5))
     store_events(tmp_path, events)
-    (told, measured) = events_of(Store(tmp_path), Window(), ("preflight", MEASURED))
-    assert (told.attributes["outcome"], told.attributes["level"]) == ("ok", "standard")
+    (stored, measured) = events_of(Store(tmp_path), Window(), ("preflight", MEASURED))
+    assert (stored.attributes["outcome"], stored.attributes["level"]) == ("ok", "standard")
     assert (measured.device.id, measured.attributes["value"]) == ("GPU-1", 2.9e12)
 
 

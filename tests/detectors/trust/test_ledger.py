@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.trust.evidence import demand, leave_evidence
-from detectors.trust.ledger import APART_NS, MAX_LABELS, VERDICTS, Label, Ledger, Standing, Verdict
+from detectors.trust.ledger import (
+    APART_NS,
+    MAX_LABELS,
+    VERDICTS,
+    Label,
+    Ledger,
+    PagingState,
+    Verdict,
+)
 
 HOUR_NS = 3_600 * 10**9
 
@@ -30,7 +38,7 @@ def ledger(*labels: Label) -> Ledger:
 
 def pages(made: Ledger, *, installed: bool = False) -> bool:
     """Whether the detector may page."""
-    return made.tally("straggler", pages=installed).standing.pages
+    return made.tally("straggler", pages=installed).state.pages
 
 
 @pytest.mark.slow
@@ -42,7 +50,7 @@ def test_no_sequence_of_labels_frees_a_detector_without_its_evidence(
     """Where a label lets it page, the labels since it last entered shadow mode are the evidence
     that is asked for, unclear ones against it.
     """
-    standing = Standing(installed)
+    standing = PagingState(installed)
     real = others = entered = 0
     for number, verdict in enumerate(verdicts):
         after = standing.after(label(number, verdict))

@@ -97,7 +97,7 @@ def test_the_keyboard_reaches_everything_in_the_order_of_reading(page: Page) -> 
 
 
 def test_a_screen_reader_finds_its_way(page: Page) -> None:
-    """Landmarks, headings, tables and the map have names; nothing to press is told as nothing."""
+    """Landmarks, headings, tables and the map have names; what can be pressed has a name too."""
     tree = accessible(page)
     named = {(node["role"], node["name"]) for node in tree}
     assert {

@@ -1,4 +1,4 @@
-"""Which process answers a connection: pods share user ids, and whoever has the same id may listen
+"""Which process answers a connection: pods share user ids, and all with the same id may listen
 on the same port (SO_REUSEPORT, socket(7)), and answer in another's name.
 """
 

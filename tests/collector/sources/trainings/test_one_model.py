@@ -1,4 +1,4 @@
-"""One model of a job: a training of Kubernetes and a job of Slurm on the same GPUs are told to the
+"""One model of a job: a training of Kubernetes and a job of Slurm on the same GPUs reach the
 detectors alike, and its processes and logs bear its name.
 """
 
