@@ -6,6 +6,9 @@ is from the begin of the newest stored reading of the GPUs to the kill: up to a 
 pause between two reads. ``served`` is how much newer the reading was that the last scrape had
 shown: what was acknowledged and is lost. The page cache survives a SIGKILL, so both are about the
 way to ``write()``; a power cut costs up to the fsync interval more.
+
+Agent and load are in a control group each, as where systemd runs the one and Slurm or the kubelet
+the others; with ``--together`` in none, so that the agent is one process of many. It needs root.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks._control_group import CpuGroup
 from pipeline.store.files.wal import read_segment, segments
 from tests.agents import AgentProcess
 
@@ -44,16 +48,30 @@ class Loss:
     served: float
 
 
-@contextmanager
-def load(busy: int, syncing: int, folder: Path) -> Iterator[None]:
+@dataclass(frozen=True, slots=True)
+class Load:
     """Processes that never wait, on the cores of this one, and others that sync the disk."""
-    with ExitStack() as stack:
-        for code in [SPIN] * busy + [SYNC] * syncing:
-            process = stack.enter_context(
-                subprocess.Popen([sys.executable, "-I", "-c", code], cwd=folder)
-            )
-            stack.callback(process.kill)
-        yield
+
+    busy: int
+    syncing: int
+    together: bool
+
+    @contextmanager
+    def running(self, folder: Path) -> Iterator[None]:
+        """While it lasts."""
+        with self.group() as group, ExitStack() as stack:
+            for code in [SPIN] * self.busy + [SYNC] * self.syncing:
+                process = stack.enter_context(
+                    subprocess.Popen([sys.executable, "-I", "-c", code], cwd=folder)
+                )
+                stack.callback(process.kill)
+                if group is not None:
+                    group.add(process.pid)
+            yield
+
+    def group(self) -> AbstractContextManager[CpuGroup | None]:
+        """For its processes, or for the agent's."""
+        return nullcontext() if self.together else CpuGroup()
 
 
 def newest_s(storage: Path) -> float:
@@ -66,12 +84,14 @@ def newest_s(storage: Path) -> float:
     return newest / 1e9
 
 
-def kill(folder: Path, busy: int, syncing: int, rng: random.Random) -> Loss:
+def kill(folder: Path, load: Load, rng: random.Random) -> Loss:
     """One life."""
     storage = folder / "store"
-    with AgentProcess(storage, "--simulate", "hgx-h100") as agent:
+    with load.group() as group, AgentProcess(storage, "--simulate", "hgx-h100") as agent:
+        if group is not None:
+            group.add(agent.process.pid)
         agent.ready()
-        with load(busy, syncing, folder):
+        with load.running(folder):
             time.sleep(rng.uniform(5.0, 8.0))
             shown = agent.values("tocsin_source_last_success_timestamp_seconds")['source="nvml"']
             time.sleep(rng.uniform(0.0, 0.05))
@@ -95,16 +115,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--busy", type=int, default=15, help="processes on the agent's core")
     parser.add_argument("--syncing", type=int, default=4, help="processes that sync its disk")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--together", action="store_true", help="without control groups")
     options = parser.parse_args(arguments)
+    load = Load(options.busy, options.syncing, options.together)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     rng = random.Random(options.seed)  # noqa: S311 - instants
     losses = []
     for _ in range(options.kills):
         with tempfile.TemporaryDirectory() as folder:
-            losses.append(kill(Path(folder), options.busy, options.syncing, rng))
+            losses.append(kill(Path(folder), load, rng))
     print(
         f"{options.kills} kills, {options.busy} busy processes on the same core, {options.syncing} "
-        "that sync its disk; seconds"
+        f"that sync its disk, {'together' if options.together else 'in control groups'}; seconds"
     )
     print(f"{'':8} {'median':>8} {'95 %':>8} {'worst':>8}   goal {GOAL_S:.0f}")
     print(row("age", [loss.age for loss in losses]))
