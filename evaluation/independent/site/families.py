@@ -59,8 +59,9 @@ class Recipe:
         """Each fault is on a node that has none yet and works then."""
         free = [int(n) for n in source.permutation(len(breaker.cluster.nodes))]
         racks: set[int] = set()
-        for number in range(self.cases):
-            at = float(source.uniform(LEARNT_S, lasts_s - 9 * HOUR_S))
+        times = np.sort(source.uniform(LEARNT_S, lasts_s - 9 * HOUR_S, self.cases))
+        order = source.permutation(self.cases)
+        for number, at in zip(order.tolist(), times.tolist(), strict=True):  # jobs fail in order
             kind = self.kinds[number % len(self.kinds)]
             node = next((n for n in free if _works(breaker, n, at, kind, racks)), None)
             if node is None:

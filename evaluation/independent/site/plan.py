@@ -12,6 +12,7 @@ from evaluation.independent.site.cluster import PER_NODE, Cluster
 from evaluation.independent.site.draw import between
 from evaluation.independent.site.work import Habits, Indices, Notebook, Serving, Training, Work
 
+USERS = 7
 RETRY_S = 660.0  # a failed job starts again after eleven minutes (median of a published cluster)
 
 
@@ -27,7 +28,8 @@ class Plan:
         self.works.append(work)
         uuids = tuple(cluster.gpus[g].id for g in work.gpus)
         number = str(20_000 + 3 * len(self.jobs))
-        self.jobs.append(Job(number, uuids, work.start_s, work.end_s, name, "u7", outcome))
+        user = f"u{int(work.gpus[-1]) // PER_NODE % USERS}"
+        self.jobs.append(Job(number, uuids, work.start_s, work.end_s, name, user, outcome))
 
     def trainings(self, at_s: float, at_least: int = 1) -> list[int]:
         """Those that have made steps for an hour at a time, by number."""
