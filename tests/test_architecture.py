@@ -30,6 +30,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "isal": ("pipeline/exposition/", "collector/web/"),
     "orjson": (
         "pipeline/bus/batch.py",
+        "pipeline/bus/stack.py",
         "pipeline/exposition/",
         "collector/agent/findings_log.py",
         "pipeline/store/",
@@ -53,6 +54,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "nacl": ("collector/bus/credentials.py",),
     "river": ("evaluation/baselines/",),
     "sklearn": ("evaluation/baselines/",),
+    "torch": ("collector/preflight/bench.py",),  # stands alone, in a Python of the user's
     "subprocess": ("pipeline/child.py",),
     "multiprocessing": (),
     "pty": (),

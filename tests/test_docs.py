@@ -82,10 +82,11 @@ def test_commands_of_the_pages_exist(page: Path) -> None:
     """
     makefile = (ROOT / "Makefile").read_text()
     for block in re.findall(r"```(?:sh|console)\n(.*?)```", text_of(page), re.DOTALL):
-        for line in block.splitlines():
+        for line in block.replace("\\\n", " ").splitlines():
             words = list(
                 takewhile(
-                    lambda word: word != "|", shlex.split(line.removeprefix("$ "), comments=True)
+                    lambda word: word not in ("|", ">"),
+                    shlex.split(line.removeprefix("$ "), comments=True),
                 )
             )
             while words and ("=" in words[0] or words[0] in ("sudo", "exec")):

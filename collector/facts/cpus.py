@@ -11,7 +11,7 @@ _PART = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 def cpu_list(text: str) -> frozenset[int]:
     r"""The numbers in a list; none where it is anything else.
 
-    >>> sorted(cpu_list("0-2,8\\n")), cpu_list("all"), cpu_list("0-99999")
+    >>> sorted(cpu_list("0-2,8\n")), cpu_list("all"), cpu_list("0-99999")
     ([0, 1, 2, 8], frozenset(), frozenset())
     """
     found: set[int] = set()

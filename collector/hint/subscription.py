@@ -48,7 +48,7 @@ def subscription(proc: Path, pid: int) -> Subscription | None:
 def handles(status: bytes, number: int) -> bool:
     r"""Whether a process has a handler: a signal without one ends it.
 
-    >>> handles(b"SigCgt:\t0000000000000200\\n", 10), handles(b"SigCgt:\t0000000000000200\\n", 12)
+    >>> handles(b"SigCgt:\t0000000000000200\n", 10), handles(b"SigCgt:\t0000000000000200\n", 12)
     (True, False)
     """
     found = _CAUGHT.search(status)

@@ -9,6 +9,7 @@ import json
 import os
 import smtplib
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from email.message import EmailMessage
 from pathlib import Path
@@ -80,8 +81,10 @@ class Tickets:
         message["Subject"] = str(ticket["summary"]).splitlines()[0][:200]
         message["Message-ID"] = f"<{ticket['id']}@tocsin>"
         message.set_content(json.dumps(ticket, indent=2))
-        with smtplib.SMTP(self.mail_server, timeout=DEADLINE_S) as server:
+        with closing(smtplib.SMTP(self.mail_server, timeout=DEADLINE_S)) as server:
             server.send_message(message)
+            with suppress(OSError):  # taken: no answer to QUIT changes that (RFC 5321, 6.1)
+                server.quit()
 
 
 def deliver(cases: CaseFile, report: Send, ticket: Send) -> list[str]:

@@ -29,7 +29,7 @@ from tests.deploy.manifests import (
     pod,
     render,
 )
-from tests.sources import ROOT
+from tests.sources import ROOT, files, imports
 
 pytestmark = pytest.mark.slow  # the validator takes two seconds to import
 
@@ -153,8 +153,8 @@ def test_the_agent_has_no_privilege_in_any_profile(folder: str) -> None:
 
 
 def test_roles_allow_what_the_agent_asks_for_and_no_more() -> None:
-    """Nodes are read, their status is patched, Events are created: each verb stands in the
-    client, each request in a role.
+    """Nodes are read, their status is patched, Events are created: each verb and path stands in
+    the client, each request in a role. The requests of any path are those of `tocsin repair`.
     """
     client = (ROOT / "collector" / "integrations" / "kubernetes" / "api.py").read_text(
         encoding="utf-8"
@@ -164,7 +164,7 @@ def test_roles_allow_what_the_agent_asks_for_and_no_more() -> None:
             verb.lower().replace("post", "create"),
             "events" if "events" in path else "nodes/status" if "/status" in path else "nodes",
         )
-        for verb, path in re.findall(r'_ask\("([A-Z]+)", f?"(\S+?)"', client)
+        for verb, path in re.findall(r'_ask\("([A-Z]+)", f?"(/\S+?)"', client)
     }
     roles = [m for m in golden("full-with-conditions") if m["kind"] in ("Role", "ClusterRole")]
     allowed = {
@@ -175,6 +175,24 @@ def test_roles_allow_what_the_agent_asks_for_and_no_more() -> None:
         for res in rule["resources"]
     }
     assert allowed == asked
+
+
+def test_only_repair_asks_for_what_no_role_allows() -> None:
+    """Whoever asks for any path is loaded by that command, and by nothing of the agent."""
+    asks = re.compile(r"\bapi\.(?:get|merge|create|delete)\(")
+    askers = {path for path in files("collector") if asks.search((ROOT / path).read_text())}
+    assert askers == {
+        Path("collector/integrations/kubernetes/nodes.py"),
+        Path("collector/integrations/nvsentinel/remediation.py"),
+    }
+    modules = {".".join(path.with_suffix("").parts) for path in askers}
+    users = {
+        path
+        for path in files("collector")
+        for _, name in imports(path)
+        if name.rpartition(".")[0] in modules or name in modules
+    }
+    assert users - askers == {Path("collector/cli/repair.py")}
 
 
 @pytest.mark.parametrize("folder", RENDERED)

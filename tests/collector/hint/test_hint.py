@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -100,16 +102,20 @@ while True:
 """
 
 
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder that other users can enter: pytest's own are private."""
+    with TemporaryDirectory(prefix="hint") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 @pytest.mark.slow
 @pytest.mark.root
-def test_a_job_of_another_user_is_told(tmp_path: Path) -> None:
+def test_a_job_of_another_user_is_told(reachable: Path) -> None:
     """Written as nobody into nobody's folder, with the signal; another user's folder is refused."""
     user = 65534
-    tmp_path.chmod(0o755)
-    for parent in tmp_path.parents:
-        if parent.name.startswith("pytest-"):
-            parent.chmod(0o755)
-    own, roots = tmp_path / "own", tmp_path / "roots"
+    own, roots = reachable / "own", reachable / "roots"
     own.mkdir()
     roots.mkdir()
     os.chown(own, user, user)

@@ -25,6 +25,7 @@ from pipeline.frame import Device
 from pipeline.store.query.events_of import events_of
 from pipeline.store.query.store import Store, Window
 from tests.pipeline.store.stored import store_events
+from tests.wait import PATIENCE_S
 
 H100 = "NVIDIA H100"
 GPUS = tuple(
@@ -87,7 +88,7 @@ def test_what_cannot_be_measured_is_unknown(run: standard.Run, words: str) -> No
 @pytest.mark.slow
 def test_the_bench_says_what_it_lacks() -> None:
     """The stand-alone program, in a Python without PyTorch or without a GPU."""
-    ended = child.run([sys.executable, "-I", "-S", str(standard.BENCH)], timeout_s=60)
+    ended = child.run([sys.executable, "-I", "-S", str(standard.BENCH)], timeout_s=PATIENCE_S)
     assert ended.returncode == 1
     assert b"no PyTorch" in ended.stderr
 

@@ -105,6 +105,7 @@ class Smtp(socketserver.StreamRequestHandler):
     """As much of RFC 5321 as one mail needs."""
 
     got: ClassVar[list[bytes]] = []
+    farewell: ClassVar[bytes] = b""
 
     def handle(self) -> None:
         self.wfile.write(b"220 here\r\n")
@@ -117,13 +118,27 @@ class Smtp(socketserver.StreamRequestHandler):
             elif line.upper().startswith(b"DATA"):
                 data = True
                 self.wfile.write(b"354 go\r\n")
+            elif line.upper().startswith(b"QUIT"):
+                self.wfile.write(Smtp.farewell)
+                return
             else:
                 self.wfile.write(b"250 fine\r\n")
 
 
 @pytest.mark.slow
-def test_a_mail_has_the_summary_as_subject() -> None:
-    """One line of it: a summary is no place for headers."""
+@pytest.mark.parametrize(
+    "farewell",
+    [b"221 bye\r\n", b"250 fine\r\n", b"?\r\n", b""],
+    ids=["221", "250", "no code", "silence"],
+)
+def test_a_mail_has_the_summary_as_subject(
+    farewell: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line of it: a summary is no place for headers. It is delivered once the server took it,
+    whatever that says to QUIT.
+    """
+    monkeypatch.setattr(Smtp, "farewell", farewell)
+    monkeypatch.setattr(Smtp, "got", [])
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Smtp) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
