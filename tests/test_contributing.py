@@ -126,13 +126,13 @@ class Tree:
 
     def follow(self, recipe: Recipe, without: str = "") -> child.Finished:
         """Apply the steps but one, generate and check."""
-        for step in recipe.steps:
-            if step.path != without:
-                step.apply(self.root)
         orders = json.dumps([*programs((*recipe.generate, *recipe.check))])
         # Compiled modules are kept from one recipe to the next.
         variables = {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": ""}
         try:
+            for step in recipe.steps:
+                if step.path != without:
+                    step.apply(self.root)
             return child.run(
                 [sys.executable, "-c", RUNNER, orders],
                 cwd=str(self.root),
