@@ -26,6 +26,10 @@ MISSING: Mapping[str, str] = {
         "several jobs share the node, and at the power limit where GPUs have no activity counters "
         "(A100)."
     ),
+    "starvation": (
+        "nothing that pages: it advises the owner of a job, whose waits are no fault of a device. "
+        f"To be a ticket it needs {_HISTORY}."
+    ),
     "outlier": "a class of fault that it alone finds: so far other detectors find the same.",
     "fec_tail": (
         "cases: F23 has a FEC tail in one case of three, and no history of a real NVLink 5 or PAM4 "

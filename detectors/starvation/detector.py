@@ -119,7 +119,7 @@ class Starvation(Blockwise):
     def _block(self, at: Times) -> Iterator[Finding]:
         """Judge, then learn."""
         columns, means = self._columns, self._means.close()
-        groups = self._groups()
+        groups, begins = self._groups()
         usual = {name: columns[f"usual_{name}"] for name in USUAL}
         now = {**means, **self._pressure.of(columns.devices)}
         known = (columns["learned"] >= LEARNED) & (columns["job"] != 0)
@@ -128,10 +128,12 @@ class Starvation(Blockwise):
         columns["run"] = np.where(found == columns["code"], columns["run"] + 1, 1)
         columns["code"] = found
         yield from self._report(now, at)
-        self._learn(means)
+        self._learn(means, ~begins)
 
-    def _groups(self) -> dict[tuple[str, str], list[int]]:
-        """Rows of each job on each node; a GPU whose job is another one begins again."""
+    def _groups(self) -> tuple[dict[tuple[str, str], list[int]], NDArray[np.bool_]]:
+        """Rows of each job on each node; and which GPUs, (gpu,), have another job than a block
+        ago: they begin again.
+        """
         columns, groups = self._columns, dict[tuple[str, str], list[int]]()
         numbers = np.zeros(len(columns), np.int64)
         for row, gpu in enumerate(columns.devices):
@@ -141,12 +143,13 @@ class Starvation(Blockwise):
         other = numbers != columns["job"]
         columns.reset(other, "learned", "code", "run", *(f"usual_{name}" for name in USUAL))
         columns["job"] = numbers
-        return groups
+        return groups, other
 
-    def _learn(self, means: dict[str, Floats]) -> None:
-        """From minutes of work in which nothing is waited for."""
+    def _learn(self, means: dict[str, Floats], one_job: NDArray[np.bool_]) -> None:
+        """From minutes of work of ``one_job`` in which nothing is waited for."""
         columns = self._columns
-        works = (columns["code"] == 0) & (means["used"] >= WORKS_PERCENT) & (columns["job"] != 0)
+        works = one_job & (columns["code"] == 0) & (means["used"] >= WORKS_PERCENT)
+        works &= columns["job"] != 0
         near = ~(means["used"] < 0.5 * columns["usual_used"])  # a pause within is none of it
         for name in USUAL:
             old = columns[f"usual_{name}"]

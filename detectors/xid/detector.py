@@ -352,7 +352,8 @@ class Xid(Stateful):
         _, ends = self._runs.step(
             np.where(np.isfinite(action), (action > 0) * 1.0, np.nan)[None, :], frame.time_ns
         )
-        for row in rows_where(self._runs.is_set(0)):
+        # Of a GPU that was swapped nothing is read that could end what it asked for.
+        for row in rows_where(self._runs.is_set(0) & columns.present()):
             yield from self._asks(row, at)
         for row in rows_where(ends[0]):
             yield from self._standing.ends(columns.devices[row], RECOVERY_FAULT, at)

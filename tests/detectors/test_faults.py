@@ -19,6 +19,7 @@ from detectors.infiniband.adapter import REASONS
 from detectors.nccl.detector import NOTHING
 from detectors.nccl.severity import SLOW
 from detectors.nccl.verdict import CAUSES
+from detectors.starvation.waits import WAITS
 from pipeline.finding import SEVERITIES, Action
 from rules import findings as rules
 from tests.sources import ROOT, files, tree
@@ -36,6 +37,7 @@ BUILT: dict[str, set[str]] = {
         for cause in CAUSES
         if cause not in NOTHING
     },
+    "starvation": {f"starvation/{wait}" for wait in WAITS if wait},
 }
 each = pytest.mark.parametrize("row", FAULTS.values(), ids=FAULTS)
 

@@ -35,7 +35,6 @@ FAMILIES = {
     "straggler": "F16",
     "pcie": "F18",
     "link": "F20",
-    "fabric": "F70",
     "job": "F25",
     "observability": "F29",
     "power": "F30",

@@ -386,7 +386,11 @@ NO_FAULT = {
     *("kernel_log_lost", "kernel_log_suppressed", "kernel_log_untrusted", "driver_hang"),
     *("gpu_process_started", "gpu_process_ended", "job_started", "job_ended"),
     *("maintenance_started", "maintenance_ended", "incident_acknowledged", "config_reloaded"),
-    "repair_step",
+    *("incident_labelled", "shadow_mode_left", "shadow_mode_entered", "repair_step"),
+    # a training's container: its exit code is the job's; the kernel reports what killed it
+    "pod_ended",
+    # a check before a job: its outcome is the admission's, and its measures are compared there
+    *("preflight", "preflight_measured"),
     *("device_appeared", "device_gone", "arrivals_begin", "arrivals_end"),
     # what they announce is in registers that are read each second and judged by ecc and xid
     *("memory_retired", "recovery_action_changed"),
