@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,19 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             name.startswith("TOCSIN_") and name != "TOCSIN_UPDATE_GOLDEN"
         ):
             monkeypatch.delenv(name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """A command that a test runs sets up the log of the whole process: for that test alone."""
+    root = logging.getLogger()
+    handlers, level, raising = root.handlers[:], root.level, logging.raiseExceptions
+    try:
+        return (yield)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        logging.raiseExceptions = raising
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -22,7 +22,6 @@ class TcpProxy:
         self._upstream = upstream
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     def __enter__(self) -> TcpProxy:
@@ -56,25 +55,24 @@ class TcpProxy:
     async def _end(self) -> None:
         if self._server is not None:
             self._server.close()
-        tasks = [*self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # One that was being accepted is a task, and becomes another.
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._forward(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        with contextlib.suppress(asyncio.CancelledError, OSError):
-            await task
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Not a coroutine: one that is cancelled before it begins would leave the socket open."""
+        task = self._loop.create_task(self._forward(reader, writer))
+        task.add_done_callback(lambda _: writer.transport.abort())
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        theirs, ours = await asyncio.open_connection("127.0.0.1", self._upstream)
-        try:
-            await asyncio.gather(self._pass(reader, ours), self._pass(theirs, writer))
-        finally:
-            writer.transport.abort()
-            ours.transport.abort()
+        with contextlib.suppress(OSError):
+            theirs, ours = await asyncio.open_connection("127.0.0.1", self._upstream)
+            try:
+                await asyncio.gather(self._pass(reader, ours), self._pass(theirs, writer))
+            finally:
+                ours.transport.abort()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

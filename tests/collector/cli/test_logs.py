@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,17 +20,6 @@ def record(message: str, level: int = logging.WARNING) -> logging.LogRecord:
     made = logging.LogRecord("tocsin.x", level, __file__, 1, "%s", (message,), None)
     made.created = 1_790_000_000.25
     return made
-
-
-@pytest.fixture
-def root() -> Iterator[logging.Logger]:
-    """The root logger, put back afterwards."""
-    logger = logging.getLogger()
-    handlers, level, raising = logger.handlers[:], logger.level, logging.raiseExceptions
-    yield logger
-    logger.handlers[:] = handlers
-    logger.setLevel(level)
-    logging.raiseExceptions = raising
 
 
 def test_logfmt() -> None:
@@ -126,7 +114,7 @@ def test_a_traceback_is_one_line() -> None:
     assert "\n" not in line
 
 
-def test_level_is_respected(root: logging.Logger) -> None:
+def test_level_is_respected() -> None:
     """What is below the level is not written."""
     stream = io.StringIO()
     logs.set_up("warning", "logfmt", stream, {})
@@ -135,7 +123,7 @@ def test_level_is_respected(root: logging.Logger) -> None:
     assert [line.split("msg=")[1] for line in stream.getvalue().splitlines()] == ["loud"]
 
 
-def test_a_closed_standard_error_ends_nothing(root: logging.Logger) -> None:
+def test_a_closed_standard_error_ends_nothing() -> None:
     """Logging to a stream that is gone is not an error of the agent."""
     stream = io.StringIO()
     logs.set_up("info", "logfmt", stream, {})

@@ -83,6 +83,11 @@ class Host:
         return int(self.metrics.value(agent.BUS_DROPPED) or 0)
 
     @property
+    def acknowledged(self) -> int:
+        """Batches of which it knows that they are stored."""
+        return int(self.metrics.value(agent.BUS_BATCHES) or 0)
+
+    @property
     def connected(self) -> bool:
         """Whether the bus takes what it sends."""
         return bool(self.metrics.value(agent.BUS_CONNECTED))

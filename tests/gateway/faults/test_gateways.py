@@ -23,7 +23,7 @@ from tests.wait import until
 
 pytestmark = [
     pytest.mark.integration,
-    # nats-py leaves the streams of attempts that failed to the garbage collector.
+    # Of what conftest.py collects.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
