@@ -41,9 +41,9 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--stream-bytes",
         type=int,
-        default=10_000_000_000,
+        default=20_000_000_000,
         metavar="N",
-        help="its size limit per server (default: 10 GB, an hour of 2,000 nodes)",
+        help="its size limit per server (default: 20 GB, an hour of 2,000 nodes)",
     )
     add_settings(parser)
 
