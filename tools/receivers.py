@@ -1,5 +1,5 @@
-"""In place of pager, chat, tracker and automation of rules/alertmanager.yml: prints what each
-receives, one line per alert.
+"""In place of the receivers of rules/alertmanager.yml (pager, chat, tracker, owner, automation):
+prints what each receives, one line per alert.
 """
 
 from __future__ import annotations

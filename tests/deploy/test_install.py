@@ -242,14 +242,16 @@ def test_the_helper_answers_the_agent_and_nobody_else(story: Story) -> None:
         "from collector.node.helper.protocol import Kind; "
         f"print(ask(Kind.ENVIRON, {pid}).data.decode())"
     )
-    asked = {
-        user: machine.run(
-            f'setpriv --reuid={user} --clear-groups /opt/tocsin/bin/python -c "{ask}"'
+    agent, member, stranger = (
+        machine.run(
+            f"setpriv --reuid={user} --regid={group} --clear-groups "
+            f'/opt/tocsin/bin/python -c "{ask}"'
         )
-        for user in ("tocsin", "65002")
-    }
-    assert asked["tocsin"].stdout == b"SLURM_JOB_ID=71\n", asked["tocsin"].stderr
-    assert b"PermissionError" in asked["65002"].stderr
+        for user, group in (("tocsin", "tocsin"), ("65002", "tocsin"), ("65002", "65002"))
+    )
+    assert agent.stdout == b"SLURM_JOB_ID=71\n", agent.stderr
+    assert b"PermissionError" in member.stderr
+    assert b"PermissionError" in stranger.stderr
 
 
 def test_an_upgrade_and_a_rollback_go_on_with_what_was_kept(story: Story) -> None:

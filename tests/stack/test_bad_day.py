@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from collector.cli.main import main
+from detectors.faults import FAULTS
 from rules.build import alerts
 from simulator.day import Step, load_day
 from simulator.profile import load_profile
@@ -40,7 +41,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         yield day
 
 
-def _receiver(alert: str) -> str:
+def _receiver(alert: str, incident: str) -> str:
+    """An application's fault is for its owner; the on-call gets the rest, by severity."""
+    if not alert.startswith("Raw") and FAULTS[incident].origin == "application":
+        return "owner"
     return "pager" if RULES[alert].severity == "critical" else "ticket"
 
 
@@ -54,7 +58,7 @@ def _about(played: Played, alert: str, target: str, incident: str) -> list[Told]
         told
         for told in played.told
         if told.firing
-        and told.receiver == _receiver(alert)
+        and told.receiver == _receiver(alert, incident)
         and told.labels["alertname"] == alert
         and device in told.labels.values()
         and (plain or told.labels["class"] == incident)
@@ -95,7 +99,10 @@ def test_nobody_is_woken_by_anything_else(played: Played) -> None:
         told.labels["alertname"] for told in played.told if told.receiver == "pager" and told.firing
     }
     assert woken == {
-        alert for step in STEPS for alert in step.alerts if _receiver(alert) == "pager"
+        alert
+        for step in STEPS
+        for alert in step.alerts
+        if _receiver(alert, step.incident) == "pager"
     }
 
 
@@ -140,7 +147,7 @@ def test_the_tour_shows_what_its_commands_say(played: Played, tmp_path: Path) ->
 
 
 def test_the_tour_shows_what_the_receivers_hear(played: Played) -> None:
-    """Each line is what pager or ticket was told, in this order; the numbers
+    """Each line is what pager, ticket or owner was told, in this order; the numbers
     are those of another run.
     """
     assert [_without_numbers(line) for line in _heard(played)] == [

@@ -4,6 +4,7 @@ machine's real kernel log.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -109,14 +110,36 @@ OUTPUTS = [
 ]
 
 
-def test_every_output_of_the_real_journalctl(journalctl: str) -> None:
+def span(journalctl: str, token: str) -> list[str]:
+    """Options for the newest 300 records once journald has imported the kernel's log: by time, as
+    others write while one form after the other is printed, and `-n` would count theirs.
+    """
+    write(f"up to here: {token}")
+    newest = [journalctl, "-k", "--no-pager", "-n", "300", "-o", "json"]
+
+    def lines() -> list[bytes]:
+        printed = run(newest, timeout_s=PATIENCE_S).stdout.splitlines()
+        last = [number for number, line in enumerate(printed) if token.encode() in line]
+        return printed[: last[0] + 1] if last else []
+
+    found = until(lines, "journald to import the line")
+    first, last = (int(json.loads(found[at])["__REALTIME_TIMESTAMP"]) for at in (0, -1))
+    return [
+        f"--{name}=@{usec // 1_000_000}.{usec % 1_000_000:06}"
+        for name, usec in (("since", first), ("until", last))
+    ]
+
+
+def test_every_output_of_the_real_journalctl(journalctl: str, token: str) -> None:
     """The machine's own kernel lines, saved in each form, are the same records."""
+    same = span(journalctl, token)
     texts: dict[str, list[str]] = {}
     # A line of `cat` that begins with a blank may go on with the one before (a call trace), or not.
     lines_of: dict[str, set[str]] = {}
     for output in OUTPUTS:
         printed = run(
-            [journalctl, "-k", "--no-pager", "-n", "150", "-o", output], timeout_s=PATIENCE_S
+            [journalctl, "-k", "--no-pager", *same, "-o", output],
+            timeout_s=PATIENCE_S,
         )
         lines = Lines()
         records = [
