@@ -43,7 +43,18 @@ def incidents(agent: AgentProcess) -> list[dict[str, Any]]:
 
 
 def lose_a_gpu(agent: AgentProcess) -> dict[str, Any]:
-    """GPU 3 falls off the bus; the incident, once the kernel's word and the driver's are in it."""
+    """GPU 3 falls off the bus; the incident, once the kernel's word and the driver's are in it.
+
+    The kernel names its place on the bus: an agent that has never read the GPU, on a machine too
+    busy for it, cannot know whose that is, and blames the node.
+    """
+    until(
+        lambda: any(
+            'gpu="3"' in labels and 'pci_bus_id="0' in labels
+            for labels in agent.values("tocsin_gpu_info")
+        ),
+        what="the GPU to be known",
+    )
     inject(agent.storage / "simulated", "gpu_lost@gpu3")
     until(
         lambda: [len(one["findings"]) for one in incidents(agent)] == [2],
