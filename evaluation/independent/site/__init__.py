@@ -1,5 +1,6 @@
-"""A site drawn from published figures, by somebody who had read neither detectors nor simulator:
-the ranges are those that traces, papers and vendors' guides give for real fleets.
+"""A site drawn from published figures: the ranges are those that traces, papers and vendors' guides
+give for real fleets. Its author had read neither detectors nor the simulator's physics; what was
+changed after its first results were seen is in docs/scores.md.
 """
 
 from __future__ import annotations
