@@ -73,6 +73,11 @@ def site_options(parser: Parser) -> None:
         help="which labels name node, GPU and job (default: proposed from what is found)",
     )
     parser.add_argument("--cluster", default="", metavar="NAME", help="name of the cluster")
+    connection_options(parser)
+
+
+def connection_options(parser: Parser) -> None:
+    """As whom a site is asked."""
     parser.add_argument(
         "--token-file", default="", metavar="FILE", help="a file with a bearer token"
     )
@@ -129,14 +134,15 @@ def find(args: argparse.Namespace, source: Sequence[str]) -> tuple[Site, Found, 
     span = _moment(args, "since", now_ms), _moment(args, "until", now_ms)
     if span[0] >= span[1]:
         raise ConfigError(f"--since {args.since}: not before --until")
-    site = _site(args, source, now_ms)
+    site = site_at(args, source, now_ms)
     mapping = labels.read(Path(args.mapping)) if args.mapping else None
     found = importing.find(site, *span, mapping)
     print(f"{site.about}: {len(found.metrics)} metrics are understood", file=sys.stderr)
     return site, found, span
 
 
-def _site(args: argparse.Namespace, source: Sequence[str], now_ms: int) -> Site:
+def site_at(args: argparse.Namespace, source: Sequence[str], now_ms: int) -> Site:
+    """The site at a URL, or in a folder (``tsdb DIR``). SiteError, ConfigError."""
     from history.site.dump import Blocks  # noqa: PLC0415
     from history.site.http import Http  # noqa: PLC0415
     from history.site.open import site_of  # noqa: PLC0415

@@ -16,6 +16,7 @@ from collector.cli.parser import Parser
 from collector.cli.time_args import moment
 from collector.config.load import load
 from collector.config.raw_setting import ConfigError
+from history import command
 
 if TYPE_CHECKING:
     from history.economics.gather import Accounting
@@ -31,6 +32,8 @@ Examples:
   tocsin report --storage.path s3://bucket/fleet --since 2026-08-01 --until 2026-11-01 --format csv
   TZ=UTC sacct -a -D -P --noconvert -S 2026-08-01 -o ALL > sacct.txt
   tocsin report --since 90d --sacct sacct.txt --sacct-events events.txt
+  tocsin report --since 90d --slurm                              (on a host with sacct)
+  tocsin report --since 90d --prometheus http://prometheus:9090  (cordons of Kubernetes)
 
 Each GPU-second has one cause, the first that holds of down, repair, lost to a fault, stalled,
 checkpoint, start-up, idle, used; what no agent read is unknown. The sum is wall time times GPUs."""
@@ -60,6 +63,16 @@ def options(parser: Parser) -> None:
         metavar="FILE",
         help="output of sacctmgr -P show event: nodes that were drained or down",
     )
+    parser.add_argument(
+        "--slurm", action="store_true", help="ask sacct and sacctmgr themselves, on this machine"
+    )
+    parser.add_argument(
+        "--prometheus",
+        default="",
+        metavar="URL",
+        help="cordons, node conditions and node states: kube-state-metrics, exporters of Slurm",
+    )
+    command.connection_options(parser)
     add_settings(parser, only=("storage",))
 
 
@@ -73,15 +86,18 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.target <= 1:
         raise ConfigError(f"--target {args.target}: expected a share such as 0.99")
     since, until = _window(args)
+    accounting = _accounting(args, since, until)
+    for note in accounting.notes:
+        print(f"tocsin: {note}", file=sys.stderr)
     try:
-        gathered = gather(_store(args), since, until, _accounting(args))
+        gathered = gather(_store(args), since, until, accounting)
     except (RefusedError, OSError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return 1
     if not gathered.nodes:
         print("tocsin: the store has no GPU in that time", file=sys.stderr)
         return 1
-    made = report(gathered, since, until, args.target)
+    made = report(gathered, since, until, args.target, accounting)
     write = {"text": forms.as_text, "html": forms.as_html, "csv": forms.as_csv}
     text = (
         json.dumps(document(made), indent=2) + "\n"
@@ -116,17 +132,52 @@ def _store(args: argparse.Namespace) -> Store:
     return Opened(url, target=replace(config.storage.upload.target, url=url))
 
 
-def _accounting(args: argparse.Namespace) -> Accounting:
+def _accounting(args: argparse.Namespace, since: datetime, until: datetime) -> Accounting:
+    """From files, which must be right, and from servers, which may be away."""
     from history.economics.gather import Accounting as Made  # noqa: PLC0415
     from history.economics.sacct import SacctError, node_events, runs  # noqa: PLC0415
 
     try:
-        return Made(
+        found = Made(
             runs(_text(args.sacct)) if args.sacct else (),
             node_events(_text(args.sacct_events)) if args.sacct_events else (),
         )
     except (SacctError, OSError) as error:
         raise ConfigError(f"--sacct, --sacct-events: {error}") from error
+    if args.slurm:
+        found = found.joined(_slurm(since, until))
+    if args.prometheus:
+        found = found.joined(_prometheus(args, since, until))
+    return found
+
+
+def _slurm(since: datetime, until: datetime) -> Accounting:
+    from history.economics.gather import Accounting as Made  # noqa: PLC0415
+    from history.economics.sacct import SacctError  # noqa: PLC0415
+    from history.economics.slurm import AwayError, read_node_events, read_runs  # noqa: PLC0415
+
+    try:
+        return Made(read_runs(since, until), read_node_events(since, until))
+    except (AwayError, SacctError) as error:
+        return Made(notes=(f"Without Slurm's accounting: {error}",))
+
+
+def _prometheus(args: argparse.Namespace, since: datetime, until: datetime) -> Accounting:
+    from history.economics.gather import Accounting as Made  # noqa: PLC0415
+
+    try:
+        from history.economics.site_nodes import outages, site_log  # noqa: PLC0415
+        from history.site.series import SiteError  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"--prometheus needs {error.name}: pip install 'tocsin[history]'"
+        ) from None
+    begin_ms, end_ms = (round(at.timestamp() * 1000) for at in (since, until))
+    try:
+        site = command.site_at(args, [args.prometheus], time.time_ns() // 1_000_000)
+        return Made(nodes=outages(site_log(site, begin_ms, end_ms), end_ms))
+    except (SiteError, OSError) as error:
+        return Made(notes=(f"Without node states of Prometheus: {error}",))
 
 
 def _text(file: str) -> str:

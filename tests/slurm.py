@@ -15,6 +15,8 @@ from pathlib import Path
 
 from tests.parts import missing, need
 from tests.servers import Server
+from tests.slurmdbd import Accounting
+from tests.slurmdbd import fit as accounting_fit
 from tests.wait import PATIENCE_S, until
 
 GPUS = 8
@@ -76,7 +78,13 @@ class Slurm:
     """
 
     def __init__(
-        self, directory: Path, *, nodes: int = 2, names_only: int = 0, more: str = ""
+        self,
+        directory: Path,
+        *,
+        nodes: int = 2,
+        names_only: int = 0,
+        more: str = "",
+        accounting: bool = False,
     ) -> None:
         self.directory = directory
         self.nodes = [f"gpu{number:02}" for number in range(1, nodes + 1)]
@@ -84,7 +92,9 @@ class Slurm:
         self.configuration = directory / "slurm.conf"
         self._stack = contextlib.ExitStack()
         self._servers: list[Server] = []
-        self._write(more)
+        self.accounting = Accounting(directory, *_free_ports(2)) if accounting else None
+        self._daemon = contextlib.ExitStack()  # of slurmdbd
+        self._write(more + (self.accounting.slurm_conf() if self.accounting else ""))
 
     @property
     def environ(self) -> dict[str, str]:
@@ -160,6 +170,12 @@ class Slurm:
             "sbatch", "--parsable", "--chdir=/", "--output=/dev/null", *options, f"--wrap={script}"
         ).strip()
 
+    def account(self, *, answers: bool) -> None:
+        """Start slurmdbd, or end it; jobs go on without it."""
+        self._daemon.close()
+        if answers and self.accounting is not None:
+            self._daemon.enter_context(self.accounting.daemon())
+
     @property
     def log(self) -> str:
         """What the controller and the node daemons wrote."""
@@ -215,6 +231,10 @@ class Slurm:
         files = [f"--pid-file={munge / 'pid'}", f"--log-file={munge / 'log'}"]
         self._run(["munged", "--foreground", "--force", *options, *files])
         self._until((munge / "munge.sock").is_socket, "munged")
+        if self.accounting is not None:
+            self._stack.enter_context(self.accounting.database())
+            self._stack.callback(self.account, answers=False)
+            self.account(answers=True)
         self._run(["slurmctld", "-D", "-i"])
         self._until(self._answers, "slurmctld")
         for name in self.nodes:
@@ -252,20 +272,25 @@ def slurm(
     nodes: int = 2,
     names_only: int = 0,
     more: str = "",
+    accounting: bool = False,
     before: Callable[[Slurm], object] = lambda _: None,
 ) -> Iterator[Slurm]:
     """A running cluster in a folder of its own: its sockets' names must be short, and no
     parent writable for a group.
 
-    ``before`` is called when its configuration stands and nothing runs yet, to put scripts of
-    ``more`` into its folder.
+    ``accounting`` is a slurmdbd beside it. ``before`` is called when its configuration stands and
+    nothing runs yet, to put scripts of ``more`` into its folder.
     """
     fit()
+    if accounting:
+        accounting_fit()
     with tempfile.TemporaryDirectory(
         prefix="slurm-", dir="/run", ignore_cleanup_errors=True
     ) as folder:
         Path(folder).chmod(0o755)
-        cluster = Slurm(Path(folder), nodes=nodes, names_only=names_only, more=more)
+        cluster = Slurm(
+            Path(folder), nodes=nodes, names_only=names_only, more=more, accounting=accounting
+        )
         before(cluster)
         with cluster:
             yield cluster

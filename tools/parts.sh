@@ -2,7 +2,7 @@
 # Installs the Debian packages that integration tests and benchmarks run against, as root; otherwise lists what is missing.
 # Tests that need a missing part are skipped with the package's name, or fail where CI=true (tests/parts.py).
 set -u
-packages="aardvark-dns chromium-headless-shell crun curl e2fsprogs fish fonts-dejavu-core gcc ibsim-utils infiniband-diags iproute2 iptables libc6-dev mandoc mount munge netavark opensm openssl podman prometheus prometheus-alertmanager prometheus-node-exporter rpm shellcheck slurm-client slurmctld slurmd systemd victoria-metrics zsh"
+packages="aardvark-dns chromium-headless-shell crun curl e2fsprogs fish fonts-dejavu-core gcc ibsim-utils infiniband-diags iproute2 iptables libc6-dev mandoc mariadb-server mount munge netavark opensm openssl podman prometheus prometheus-alertmanager prometheus-node-exporter rpm shellcheck slurm-client slurmctld slurmd slurmdbd systemd victoria-metrics zsh"
 
 missing=""
 for package in $packages; do

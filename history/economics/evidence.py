@@ -37,7 +37,8 @@ CODE = {cause: number for number, cause in enumerate(CAUSES)}
 class Span:
     """Something that lasted, in unix milliseconds; ``gpu`` is a column, -1 all of the node.
 
-    ``cause`` is down, repair, lost or stalled; ``fault`` the class of the fault.
+    ``cause`` is down, repair, lost or stalled; ``fault`` the class of the fault; ``part`` the kind
+    of device that was out of service for repair, empty where nobody repaired (a reboot).
     """
 
     cause: str
@@ -45,6 +46,7 @@ class Span:
     end_ms: int
     gpu: int = -1
     fault: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)

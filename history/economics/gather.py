@@ -1,5 +1,5 @@
 """The evidence of each node from a store: readings, jobs, incidents, maintenance and repairs; from
-Slurm's accounting teams, drains and nodes that were down.
+Slurm's accounting teams, jobs, drains and nodes that were down; from Kubernetes cordons.
 """
 
 from __future__ import annotations
@@ -30,10 +30,17 @@ RACK = ("rack", "leaf")
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """What Slurm says, where it was asked."""
+    """What schedulers say, where they were asked; ``notes`` are those that did not answer."""
 
     runs: Sequence[Run] = ()
     nodes: Sequence[NodeEvent] = ()
+    notes: Sequence[str] = ()
+
+    def joined(self, other: Accounting) -> Accounting:
+        """What both say; a run that both have counts once."""
+        every = {run.key: run for run in (*self.runs, *other.runs)}
+        nodes = dict.fromkeys((*self.nodes, *other.nodes))
+        return Accounting(tuple(every.values()), tuple(nodes), (*self.notes, *other.notes))
 
     def teams(self) -> dict[str, str]:
         """The account of each job, by every id that it has."""
@@ -70,7 +77,7 @@ def gather(
             *about.out_of_service(),
             *about.repairs(),
             *(span for row in incidents if row["host"] == one.host for span in about.faults(row)),
-            *_by_slurm(accounting.nodes, one.host, about.end_ms),
+            *_by_scheduler(accounting.nodes, one.host, about.end_ms),
         )
         gpu_facts = [facts.get((one.host, gpu), {}) for gpu in one.gpus]
         found.nodes.append(
@@ -81,7 +88,7 @@ def gather(
                 bucket_ms=BUCKET_MS,
                 busy=one.percent,
                 spans=spans,
-                jobs=tuple(about.jobs()),
+                jobs=tuple(about.jobs()) or tuple(_exclusive(accounting.runs, one, about.end_ms)),
                 models=tuple(known.get("model", known.get("name", "")) for known in gpu_facts),
                 rack=next((k[name] for k in gpu_facts for name in RACK if k.get(name)), ""),
             )
@@ -136,13 +143,14 @@ class _Node:
             if event.kind == "repair_step" and step in OPEN_STEPS:
                 begun.setdefault(device, event)
             elif event.kind == "repair_step" and device in begun:
-                yield Span("repair", _at_ms(begun.pop(device)), _at_ms(event))
-        yield from (Span("repair", _at_ms(start), self.end_ms) for start in begun.values())
+                yield _repair(begun.pop(device), _at_ms(event))
+        yield from (_repair(start, self.end_ms) for start in begun.values())
 
     def _repair(self, start: Event, end_ms: int) -> Iterator[Span]:
         column = -1 if start.device.kind == "node" else self._column.get(start.device.id)
         if column is not None:
-            yield Span("repair", start.time_ns // 1_000_000, end_ms, column)
+            kind = start.device.kind
+            yield Span("repair", start.time_ns // 1_000_000, end_ms, column, part=kind)
 
     def faults(self, row: Mapping[str, Any]) -> Iterator[Span]:
         """An incident that pages: its GPU is lost while it does no work, or its job stalls."""
@@ -166,12 +174,39 @@ class _Node:
                     yield Span("stalled", first, last, column, str(row["fault"]))
 
 
-def _by_slurm(events: Iterable[NodeEvent], host: str, end_ms: int) -> Iterator[Span]:
+def _by_scheduler(events: Iterable[NodeEvent], host: str, end_ms: int) -> Iterator[Span]:
     for one in events:
-        if one.node == host.partition(".")[0]:
+        if same_host(one.node, host):
             end = end_ms if one.end_s is None else round(one.end_s * 1000)
             cause = "down" if one.is_down else "repair"
-            yield Span(cause, round(one.begin_s * 1000), end)
+            yield Span(cause, round(one.begin_s * 1000), end, part="node")
+
+
+def _exclusive(runs: Iterable[Run], node: Busy, end_ms: int) -> Iterator[JobSpan]:
+    """Jobs that had all GPUs of a node, by the accounting alone: it names no single GPU, so a node
+    that several jobs share stays without.
+    """
+    every = tuple(range(len(node.gpus)))
+    for run in runs:
+        names = [name for name in run.nodes if same_host(name, node.host)]
+        if names and run.begin_s is not None and run.gpus == len(every) * len(run.nodes):
+            end = end_ms if run.end_s is None else round(run.end_s * 1000)
+            yield JobSpan(run.job, round(run.begin_s * 1000), end, every, run.account or run.user)
+
+
+def same_host(one: str, other: str) -> bool:
+    """Whether two names mean one node: one may have the domain that the other lacks.
+
+    >>> same_host("gpu01", "gpu01.example.org"), same_host("10.0.0.1", "10.0.0.2")
+    (True, False)
+    """
+    if one == other or ("." in one) == ("." in other):
+        return one == other
+    return one.partition(".")[0] == other.partition(".")[0]
+
+
+def _repair(start: Event, end_ms: int) -> Span:
+    return Span("repair", _at_ms(start), end_ms, part=start.device.kind)
 
 
 def _at_ms(event: Event) -> int:

@@ -5,12 +5,15 @@ often than chance allows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import exp, inf, lgamma, log
+from itertools import groupby
+from math import exp, inf, lgamma, log, sqrt
 from typing import NamedTuple
 
 from evaluation.metrics.intervals import poisson_interval
 
 HOUR_MS = 3_600_000
+NORMAL_95 = 1.959963984540054  # of the standard normal distribution: 95 % lie within
+HALF = 0.5 + 1e-12  # a product of fractions may miss a half by its last digits
 FALSE_DISCOVERIES = 0.05  # of the nodes that are named lemons: Benjamini and Hochberg (1995)
 
 
@@ -45,24 +48,51 @@ class Duration(NamedTuple):
     ended: bool
 
 
-def median_duration(durations: Iterable[Duration]) -> float:
-    """Median by the product-limit estimate (Kaplan and Meier 1958): repairs that still last count
-    for as long as they have; infinite where half have not ended yet.
+class Median(NamedTuple):
+    """Of durations in hours: of how many, how many of them have ended, the median and its
+    95 % interval; infinite where the durations do not reach it.
+    """
 
-    >>> median_duration([Duration(1, True), Duration(2, True), Duration(9, False)])
+    of: int
+    ended: int
+    estimate: float
+    low: float
+    high: float
+
+
+def median_duration(durations: Iterable[Duration]) -> Median:
+    """Median by the product-limit estimate (Kaplan and Meier 1958): repairs that still last count
+    for as long as they have. Interval: Greenwood's variance on the scale of log(-log S), read at
+    one half (Brookmeyer and Crowley 1982; Kalbfleisch and Prentice 1980).
+
+    >>> median_duration([Duration(1, True), Duration(2, True), Duration(9, False)]).estimate
     2
-    >>> median_duration([Duration(1, True), Duration(2, False), Duration(9, False)])
+    >>> median_duration([Duration(1, True), Duration(2, False), Duration(9, False)]).estimate
     inf
     """
-    ordered = sorted(durations, key=lambda one: (one.hours, not one.ended))
-    left, survival = len(ordered), 1.0
-    for one in ordered:
-        if one.ended:
-            survival *= 1 - 1 / left
-            if survival <= 0.5 + 1e-12:
-                return one.hours
-        left -= 1
-    return inf
+    ordered = sorted(durations, key=lambda one: one.hours)
+    left, survival, variance = len(ordered), 1.0, 0.0
+    estimate = low = high = inf
+    for hours, group in groupby(ordered, key=lambda one: one.hours):
+        those = [one.ended for one in group]
+        ended = sum(those)
+        if ended:
+            survival *= 1 - ended / left
+            variance += ended / (left * (left - ended)) if ended < left else inf
+            below, above = _band(survival, variance)
+            estimate = min(estimate, hours if survival <= HALF else inf)
+            low = min(low, hours if below <= HALF else inf)
+            high = min(high, hours if above <= HALF else inf)
+        left -= len(those)
+    return Median(len(ordered), sum(one.ended for one in ordered), estimate, low, high)
+
+
+def _band(survival: float, variance: float) -> tuple[float, float]:
+    """Lower and upper bound of a survival function at one time."""
+    if not 0 < survival < 1 or variance == inf:
+        return survival, survival
+    spread = NORMAL_95 * sqrt(variance) / log(survival)
+    return survival ** exp(-spread), survival ** exp(spread)
 
 
 class Lemon(NamedTuple):

@@ -19,7 +19,6 @@ FIELDS = (
 )
 NEEDED = ("JobIDRaw", "State", "Start", "End", "NodeList", "AllocTRES")
 UNKNOWN = ("", "Unknown", "None", "N/A")
-SETTLED_S = 60  # two equal readings this far apart
 # Base states of job_state_string (slurm.h), and what may stand in their place (flags).
 ENDED = frozenset(
     (
@@ -93,14 +92,6 @@ def runs(text: str) -> list[Run]:
         for row in found
         if "." not in row["JobIDRaw"]
     ]
-
-
-def settled(first: Sequence[Run], second: Sequence[Run]) -> list[Run]:
-    """Of two readings at least SETTLED_S apart the runs that did not change: slurmdbd writes the
-    exit code of a job after its end.
-    """
-    before = {run.key: run for run in first}
-    return [run for run in second if before.get(run.key) == run]
 
 
 class NodeEvent(NamedTuple):

@@ -110,4 +110,4 @@ def test_a_quarter_of_64_nodes_gives_its_lost_hours() -> None:
     assert sum(found.values()) == sum(truth.values())
     for cause in CAUSES[:-1]:
         assert found[cause] == pytest.approx(truth[cause], rel=0.05), cause
-    assert found["unknown"] / sum(found.values()) < 0.001
+    assert found["unknown"] / sum(found.values()) < 0.003  # the minutes that were not read

@@ -29,9 +29,12 @@ def test_repairs_that_still_last_count_for_as_long_as_they_have() -> None:
     ended = [6, 6, 6, 7, 10, 13, 16, 22, 23]
     lasting = [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35]
     durations = [Duration(h, True) for h in ended] + [Duration(h, False) for h in lasting]
-    assert median_duration(durations) == 23
-    assert median_duration(durations[:9]) == 10
-    assert median_duration([]) == math.inf
+    found = median_duration(durations)
+    assert (found.of, found.ended, found.estimate) == (21, 9, 23)
+    # As R's survfit(conf.type = "log-log") has it.
+    assert (found.low, found.high) == (13, math.inf)
+    assert median_duration(durations[:9]).estimate == 10
+    assert median_duration([]).estimate == math.inf
 
 
 def test_a_lemon_is_found_and_chance_is_none() -> None:

@@ -9,7 +9,6 @@ from history.economics.sacct import (
     fields_for,
     node_events,
     runs,
-    settled,
 )
 from tests.sources import ROOT
 
@@ -37,14 +36,6 @@ def test_ends_are_states_with_a_time() -> None:
     assert (cancelled.state, cancelled.gpus) == ("CANCELLED", 8)
     crashed = next(run for run in found if run.job == "23")
     assert (crashed.exit_code, crashed.derived_exit_code) == ("3:0", "0:11")
-
-
-def test_a_row_counts_when_it_no_longer_changes() -> None:
-    """The database has `FAILED 0:0` first and the exit code later."""
-    early = runs(f"{HEAD}\n{ROWS.replace('FAILED|3:0|0:11', 'FAILED|0:0|0:0')}")
-    late = runs(f"{HEAD}\n{ROWS}")
-    assert {run.job for run in late} - {run.job for run in settled(early, late)} == {"23"}
-    assert settled(late, late) == late
 
 
 def test_only_known_fields_are_asked_for() -> None:

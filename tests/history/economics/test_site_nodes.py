@@ -1,0 +1,81 @@
+"""Cordons and node conditions of Kubernetes, and exporters of Slurm, as times out of service."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from collector.cli.main import main
+from history.economics.gather import Accounting, gather
+from history.economics.site_nodes import outages, site_log
+from history.site import http
+from pipeline.clock import SECOND_NS
+from pipeline.frame import Device, frame_of
+from pipeline.store.query.store import Store
+from tests.history.recorded import Recorded
+from tests.history.site import BEGIN_MS, HOUR_MS, scrapes
+from tests.pipeline.store.stored import StoreMaker
+
+END_MS = BEGIN_MS + 4 * HOUR_MS
+CONDITION = "kube_node_status_condition"
+
+
+def add(made: Recorded, name: str, begin: float, end: float, **labels: str) -> None:
+    """A series that is 1 from one hour to another, a sample a minute."""
+    times = scrapes(BEGIN_MS + round(begin * HOUR_MS), BEGIN_MS + round(end * HOUR_MS), 60_000)
+    made.add(name, labels, [(ms, 1.0) for ms in times])
+
+
+def site() -> Recorded:
+    """Four hours: n1 is cordoned for one, n2 not ready from the third on, n3 has a condition."""
+    made = Recorded()
+    add(made, "kube_node_spec_unschedulable", 1, 2, node="n1", instance="ksm:8080")
+    add(made, CONDITION, 3, 4, node="n2", condition="Ready", status="unknown")
+    add(made, CONDITION, 0, 4, node="n3", condition="DiskPressure", status="true")
+    add(made, CONDITION, 0, 4, node="n3", condition="Ready", status="true")
+    add(made, "slurm_node_status", 1, 2, node="n4", status="down")
+    return made
+
+
+def test_a_cordon_is_repair_and_a_node_that_is_not_ready_is_down() -> None:
+    """A condition alone takes no node out of service, and what lasts to the end is open."""
+    found = {one.node: one for one in outages(site_log(site(), BEGIN_MS, END_MS), END_MS)}
+    assert sorted(found) == ["n1", "n2", "n4"]
+    assert (found["n1"].is_down, found["n2"].is_down, found["n4"].is_down) == (False, True, True)
+    assert found["n1"].begin_s == BEGIN_MS / 1000 + 3600
+    assert found["n1"].end_s == pytest.approx(BEGIN_MS / 1000 + 7200, abs=60)
+    assert found["n2"].end_s is None
+
+
+@pytest.mark.slow
+def test_its_hours_are_in_the_report(tmp_path: Path) -> None:
+    """Of nodes whose GPUs an agent read all the time: an hour of repair, an hour down."""
+    maker = StoreMaker(tmp_path)
+    for ms in range(BEGIN_MS, END_MS, 60_000):
+        for host in ("n1.example.org", "n2"):
+            gpu = Device(host, "gpu", f"GPU-{host}", {"index": "0"})
+            at = ms * SECOND_NS // 1000
+            values = {"gpu_utilization_percent": 0, "state": 1}
+            maker.add(host, at, source="nvml", frames=(frame_of("gpu", [(gpu, values)], at, at),))
+    maker.close()
+    accounting = Accounting(nodes=outages(site_log(site(), BEGIN_MS, END_MS), END_MS))
+    since, until = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (BEGIN_MS, END_MS))
+    spans = {
+        one.host: one.spans for one in gather(Store(str(tmp_path)), since, until, accounting).nodes
+    }
+    ((repair,), (down,)) = spans["n1.example.org"], spans["n2"]
+    assert (repair.cause, repair.part, down.cause) == ("repair", "node", "down")
+    assert (repair.end_ms - repair.begin_ms) / HOUR_MS == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.slow
+def test_a_prometheus_that_is_away_is_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a store without GPUs is still the error that it is."""
+    monkeypatch.setattr(http, "TRIES", 1)
+    argv = ["report", "--storage.path", str(tmp_path), "--prometheus", "http://127.0.0.1:9"]
+    assert main(argv) == 1
+    assert "Without node states of Prometheus: " in capsys.readouterr().err
