@@ -8,7 +8,9 @@ shown: what was acknowledged and is lost. The page cache survives a SIGKILL, so 
 way to ``write()``; a power cut costs up to the fsync interval more.
 
 Agent and load are in a control group each, as where systemd runs the one and Slurm or the kubelet
-the others; with ``--together`` in none, so that the agent is one process of many. It needs root.
+the others: the load at a weight of 100, the agent at the CPUWeight= of its unit or at ``--weight``
+(25 is the pod, which requests 250m, beside one that requests every core). With ``--together`` in
+none, so that the agent is one process of many. It needs root.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -30,6 +33,7 @@ from benchmarks._control_group import CpuGroup
 from pipeline.store.files.wal import read_segment, segments
 from tests.agents import AgentProcess
 
+UNIT = Path(__file__).parents[1] / "deploy" / "systemd" / "tocsin.service"
 GOAL_S = 2.0  # the fsync interval and one tick of a second
 SPIN = "while True: pass"
 SYNC = (
@@ -54,12 +58,13 @@ class Load:
 
     busy: int
     syncing: int
+    weight: int
     together: bool
 
     @contextmanager
     def running(self, folder: Path) -> Iterator[None]:
         """While it lasts."""
-        with self.group() as group, ExitStack() as stack:
+        with self._group(100) as group, ExitStack() as stack:
             for code in [SPIN] * self.busy + [SYNC] * self.syncing:
                 process = stack.enter_context(
                     subprocess.Popen([sys.executable, "-I", "-c", code], cwd=folder)
@@ -69,9 +74,20 @@ class Load:
                     group.add(process.pid)
             yield
 
-    def group(self) -> AbstractContextManager[CpuGroup | None]:
-        """For its processes, or for the agent's."""
-        return nullcontext() if self.together else CpuGroup()
+    def agents(self) -> AbstractContextManager[CpuGroup | None]:
+        """The group of the agent that is beside it."""
+        return self._group(self.weight)
+
+    def _group(self, weight: int) -> AbstractContextManager[CpuGroup | None]:
+        return nullcontext() if self.together else CpuGroup(weight)
+
+
+def weight_of_unit() -> int:
+    """CPUWeight= as installed."""
+    found = re.search(r"^CPUWeight=(\d+)$", UNIT.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise KeyError(f"{UNIT}: no CPUWeight=")
+    return int(found[1])
 
 
 def newest_s(storage: Path) -> float:
@@ -87,7 +103,7 @@ def newest_s(storage: Path) -> float:
 def kill(folder: Path, load: Load, rng: random.Random) -> Loss:
     """One life."""
     storage = folder / "store"
-    with load.group() as group, AgentProcess(storage, "--simulate", "hgx-h100") as agent:
+    with load.agents() as group, AgentProcess(storage, "--simulate", "hgx-h100") as agent:
         if group is not None:
             group.add(agent.process.pid)
         agent.ready()
@@ -115,18 +131,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--busy", type=int, default=15, help="processes on the agent's core")
     parser.add_argument("--syncing", type=int, default=4, help="processes that sync its disk")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--weight", type=int, help="of the agent's group, in place of the unit's")
     parser.add_argument("--together", action="store_true", help="without control groups")
     options = parser.parse_args(arguments)
-    load = Load(options.busy, options.syncing, options.together)
+    weight = options.weight or weight_of_unit()
+    load = Load(options.busy, options.syncing, weight, options.together)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     rng = random.Random(options.seed)  # noqa: S311 - instants
     losses = []
     for _ in range(options.kills):
         with tempfile.TemporaryDirectory() as folder:
             losses.append(kill(Path(folder), load, rng))
+    groups = "together" if options.together else f"in control groups, the agent's weight {weight}"
     print(
         f"{options.kills} kills, {options.busy} busy processes on the same core, {options.syncing} "
-        f"that sync its disk, {'together' if options.together else 'in control groups'}; seconds"
+        f"that sync its disk, {groups}; seconds"
     )
     print(f"{'':8} {'median':>8} {'95 %':>8} {'worst':>8}   goal {GOAL_S:.0f}")
     print(row("age", [loss.age for loss in losses]))
