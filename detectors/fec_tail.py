@@ -120,7 +120,7 @@ class _Tail:
             return
         for hours, then in self._clock.each(ended, at):
             yield from self._hour(min(hours, DAY), tracker, then)
-        columns.place(frame.devices)
+        columns.show(frame)
         for name in self._names:
             if frame.counter(name)[1].any():
                 count = columns.wide(frame.increase(name))

@@ -9,6 +9,7 @@ Boards without the counter are not judged for that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from detectors.kit.literature import NVML
 from detectors.kit.maintenance import Maintenance
 from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.stateful import Stateful
+from detectors.kit.steps import Steps
 from pipeline.clock import SECOND_NS
 from pipeline.distinct import distinct
 from pipeline.finding import Finding
@@ -153,7 +155,7 @@ class Frozen(Stateful):
 
     def _polled(self, frame: Frame, step_s: Seconds, at: Times) -> Iterator[Finding]:
         gpus, nodes = self._gpus, self._nodes
-        gpus.place(frame.devices)
+        gpus.show(frame)
         group = self._hosts.of(gpus.devices)
         if self._placed is not gpus.devices:
             self._placed = gpus.devices
@@ -162,10 +164,12 @@ class Frozen(Stateful):
         powered = gpus.wide(frame.gauge("power_milliwatts")) > 0
         still, moves = (moved == 0) & powered, moved > 0
         seen = np.isfinite(np.stack([gpus.wide(frame.gauge(name)) for name in SEEN_BY])).any(axis=0)
+        unread = gpus.unread()
+        read = gpus.present() if unread is None else ~unread
         here, seen_here, still_here, moving_here = (
-            np.bincount(group[rows], minlength=len(nodes))
-            for rows in (gpus.present(), seen, still, moves)
+            np.bincount(group[rows], minlength=len(nodes)) for rows in (read, seen, still, moves)
         )
+        node_s = self._of_nodes(step_s, group)
         gpus["still"] = np.where(still, gpus["still"] + 1, np.where(moves, 0, gpus["still"]))
         gpus["still_s"] = np.where(
             still, gpus["still_s"] + gpus.each(step_s), np.where(moves, 0.0, gpus["still_s"])
@@ -173,20 +177,33 @@ class Frozen(Stateful):
         gpus["moves"] = np.where(moves, gpus["moves"] + 1, np.where(still, 0, gpus["moves"]))
         nodes["still"] = np.where(moving_here > 0, 0, nodes["still"] + (still_here > 0))
         nodes["still_s"] = np.where(
-            moving_here > 0, 0.0, nodes["still_s"] + nodes.each(step_s) * (still_here > 0)
+            moving_here > 0, 0.0, nodes["still_s"] + node_s * (still_here > 0)
         )
-        self._misses(here > 0, seen_here > 0, step_s)
+        self._misses(here > 0, seen_here > 0, node_s)
         yield from self._report(group, at)
         yield from self._standing.due(at)
         if findings := self._standing.all():
             yield from self._end(findings, at)
 
-    def _misses(self, here: NDArray[np.bool_], seen: NDArray[np.bool_], step_s: Seconds) -> None:
+    def _of_nodes(self, step_s: Seconds, group: NDArray[np.int64]) -> Any:
+        """Seconds since each node was read before, (node,); one number of a node alone."""
+        if not isinstance(step_s, Steps):
+            return self._nodes.each(step_s)
+        seconds = np.zeros(len(self._nodes))
+        np.maximum.at(seconds, group, self._gpus.each(step_s))
+        return seconds
+
+    def _misses(
+        self,
+        here: NDArray[np.bool_],
+        seen: NDArray[np.bool_],
+        node_s: Any,
+    ) -> None:
         nodes = self._nodes
         missed = here & ~seen
         nodes["unread"] = np.where(missed, nodes["unread"] + 1, np.where(seen, 0, nodes["unread"]))
         nodes["unread_s"] = np.where(
-            missed, nodes["unread_s"] + nodes.each(step_s), np.where(seen, 0.0, nodes["unread_s"])
+            missed, nodes["unread_s"] + node_s, np.where(seen, 0.0, nodes["unread_s"])
         )
         nodes["good"] = np.where(seen, nodes["good"] + 1, np.where(missed, 0, nodes["good"]))
         usual = here & (

@@ -222,7 +222,7 @@ class _Links:
         for _, then in self._clock.each(ended, at):
             yield from self._block(then, skip)
         columns = self.columns
-        columns.place(frame.devices)
+        columns.show(frame)
         settles = columns.wide(
             np.where(
                 self._lives.new(frame, boot_id), of_devices(frame, at.mono_ns) + SETTLE_NS, settles

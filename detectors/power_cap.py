@@ -88,7 +88,7 @@ class PowerCap(Blockwise):
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         self._peers.look(frame)
         if self._peers.changed.any():
             self._means.drop(self._peers.changed)

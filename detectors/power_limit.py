@@ -21,10 +21,10 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.groups import Groups
 from detectors.kit.instants import Times
+from detectors.kit.latest import Latest
 from detectors.kit.literature import NVML
 from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.persistence import Persistence
-from detectors.kit.readings import reading
 from detectors.kit.stateful import Stateful
 from pipeline.distinct import distinct
 from pipeline.finding import Finding
@@ -32,6 +32,7 @@ from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
 
 BLOCK_S = 60.0
+LIMITS = ("enforced", "default", "requested")
 AFTER, CLEAR = 3, 5  # blocks
 ROUNDING_MW = 1000.0  # limits are set in integer watts
 LOW, POLICY = "power_limit/low", "power_limit/policy"
@@ -96,6 +97,9 @@ class PowerLimit(Stateful):
         self._declared = float(declared.get("gpu.power_limit", "inf")) * 1000
         self._columns = Columns(expected=np.nan, **Persistence.fills(1))
         self._runs = Persistence(self._columns, [AFTER], [CLEAR])
+        self._latest = Latest(
+            self._columns, *(f"power_limit_{which}_milliwatts" for which in LIMITS)
+        )
         self._clock, self._elapsed, self._standing = (
             BlockClock(BLOCK_S),
             Elapsed(),
@@ -109,17 +113,15 @@ class PowerLimit(Stateful):
         for frame in observation.frames:
             if frame.kind == "gpu":
                 at = self._elapsed.times(observation)
-                self._columns.place(frame.devices)
+                self._columns.show(frame)
+                self._latest.see(frame)
                 findings += self._standing.swapped(frame, at)
                 for _, then in self._clock.ended(frame, observation.boot_id, at):
                     findings += self._block(frame, then)
         return findings
 
     def _block(self, frame: Frame, at: Times) -> Iterator[Finding]:
-        enforced, default, requested = (
-            self._columns.wide(reading(frame, f"power_limit_{which}_milliwatts"))
-            for which in ("enforced", "default", "requested")
-        )
+        (enforced, default, requested), _ = self._latest.take(frame)
         yield from self._accept(enforced, np.minimum(default, self._declared), requested, at)
         short = self._columns["expected"] - enforced
         holds = np.where(np.isfinite(short), (short > ROUNDING_MW) * 1.0, np.nan)

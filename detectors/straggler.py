@@ -115,15 +115,13 @@ class Straggler(Blockwise):
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         self._peers.look(frame)
         if self._peers.changed.any():
             self._next_job(self._peers.changed)
         with np.errstate(divide="ignore", invalid="ignore"):
             clock = np.log(columns.wide(reading(frame, "sm_clock_megahertz")))
-        centred = self._peers.centred(
-            clock, columns.wide(reading(frame, "gpu_utilization_percent"))
-        )
+        centred = self._peers.now(clock, columns.wide(reading(frame, "gpu_utilization_percent")))
         if centred.dropped.any():
             self._means.drop(centred.dropped)
         duties = {name: columns.wide(duty(frame, name)) for name in REASONS}

@@ -218,7 +218,7 @@ class Throttle(Stateful):
         return findings
 
     def _frame(self, frame: Frame, at: Times, boot_id: str) -> Iterator[Finding]:
-        self._columns.place(frame.devices)
+        self._columns.show(frame)
         yield from self._standing.swapped(frame, at)
         new = self._columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0
         if new.any():

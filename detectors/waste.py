@@ -93,7 +93,7 @@ class Waste(Stateful):
 
     def _frame(self, frame: Frame, step_s: Seconds, at: Times) -> Iterator[Finding]:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         step_s = columns.each(step_s)
         names = (
             "gpu_utilization_percent",

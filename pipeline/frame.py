@@ -157,7 +157,10 @@ class Frame:
     microseconds, ``mono_ns`` the monotonic clock, both of the reading host. Arrays are made
     read-only. ``increments`` is added by the engine (pipeline/rates.py) and never stored.
     ``nodes``: the times of each node in a frame that several are joined in (pipeline/joined.py);
-    ``time_ns`` and ``mono_ns`` are then those of one of them.
+    ``time_ns`` and ``mono_ns`` are then those of one of them. ``passed_s``, of a frame that keeps
+    rows of nodes which are not read each time (pipeline/roster.py), float64 (device,): seconds
+    since the device's node was read before, 0 at the first reading of a boot, NaN where it is not
+    read now; None: all are read.
     """
 
     schema: Schema
@@ -170,6 +173,7 @@ class Frame:
     sampled_ns: NDArray[np.int64]
     increments: Increments | None = None
     nodes: NodeTimes | None = None
+    passed_s: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.devices)

@@ -25,6 +25,8 @@ QUALITIES = ("ok", "missing", "first", "reset", "saturated", "gap", "implausible
 # A gap: more than this many periods between samples gives no rate, less than
 # the other is a double read.
 MAX_PERIODS, MIN_PERIODS = 10.0, 0.2
+# In frames that keep rows of nodes which are read at a pace of their own (pipeline/roster.py) a
+# period is at least the shorter of the last two steps between readings of the device's node.
 # A counter that fell to at most max(8, 3 x its own P99 increment) was reset, and what it
 # shows came after the reset.
 RESET_FLOOR, RESET_FACTOR = 8.0, 3.0
@@ -57,6 +59,7 @@ class Rates:
         self._seen = np.zeros((0, 0), np.bool_)
         self._last_ns = np.zeros((0, 0), np.int64)
         self._p99 = np.zeros((0, 0))
+        self._passed_s = np.full(0, np.inf)  # each device's last step, inf before its second read
         self._describe()
 
     def _describe(self) -> None:
@@ -103,7 +106,9 @@ class Rates:
             "last_ns": self._last_ns,
             "p99": self._p99,
         }
-        return {**names, "epoch": np.array(self._epoch, np.str_), "counter": counters, **samples}
+        epoch = np.array(self._epoch, np.str_)
+        passed = {} if np.isinf(self._passed_s).all() else {"passed_s": self._passed_s}
+        return {**names, "epoch": epoch, "counter": counters, **samples, **passed}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from there; counters that this catalogue lacks are left out.
@@ -131,7 +136,11 @@ class Rates:
         shape = (len(state["counter"]), len(rows))
         if len(state["epoch"]) != len(rows) or any(state[name].shape != shape for name in samples):
             raise ValueError("samples that are not of these devices and counters")
+        passed_s = state.get("passed_s", np.full(len(rows), np.inf)).astype(np.float64)
+        if passed_s.shape != (len(rows),):
+            raise ValueError("steps that are not of these devices")
         self._rows, self._epoch, self._devices = rows, state["epoch"].tolist(), ()
+        self._passed_s = passed_s
         self._live = np.array([live for live, _ in known], np.intp)
         for name, array in samples.items():
             setattr(self, f"_{name}", array)
@@ -170,9 +179,8 @@ class Rates:
             quality[row, at_end] = SATURATED
             delta[row, at_end & fell[row]] = np.nan
 
-        gap = known & (
-            (seconds > MAX_PERIODS * self._period) | (seconds < MIN_PERIODS * self._period)
-        )
+        period = self._periods(frame)
+        gap = known & ((seconds > MAX_PERIODS * period) | (seconds < MIN_PERIODS * period))
         if gap.any():
             quality[gap & (quality == OK)] = GAP
         self._implausible(delta, seconds, quality, gap)
@@ -185,6 +193,16 @@ class Rates:
 
         self._learn(delta, quality)
         self._keep(value, observed, now_ns)
+
+    def _periods(self, frame: Frame) -> float | NDArray[np.float64]:
+        """Seconds from sample to sample as a rule, of each device where nodes have their own."""
+        now_s = frame.passed_s
+        if now_s is None:
+            return self._period
+        last_s = self._passed_s[self._at]
+        shorter = np.where(now_s > 0, np.minimum(last_s, now_s), last_s)
+        self._passed_s[self._at] = np.where(now_s > 0, now_s, last_s)
+        return np.maximum(self._period, np.where(np.isfinite(shorter), shorter, 0.0))
 
     def _implausible(
         self,
@@ -234,6 +252,7 @@ class Rates:
             for name in ("_last", "_seen", "_last_ns", "_p99"):
                 setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
             self._epoch += [""] * more
+            self._passed_s = np.concatenate((self._passed_s, np.full(more, np.inf)))
         self._at = slice(len(rows)) if rows == list(range(len(rows))) else np.array(rows, np.intp)
         changed = np.zeros(len(rows), np.bool_)
         own = repeat(boot_id) if frame.nodes is None else frame.nodes.row_boots()

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, Frame, blank, schema_of
 from pipeline.observation import Observation
 from pipeline.plain import plain_device
 
 FLEET = "fleet"  # host and boot of joined observations
+READ = "read"  # in a state: when each host was read
 
 
 @dataclass(slots=True)
@@ -29,6 +31,8 @@ class _Rows:
 
     parts: dict[str, tuple[Device, ...]] = field(default_factory=dict)
     devices: tuple[Device, ...] = ()
+    # The boot and the monotonic time at which each host was read last.
+    read: dict[str, tuple[str, int]] = field(default_factory=dict)
     _plain: bytes = b""  # as plain values; made where it is asked for, then kept
 
     def plain(self) -> bytes:
@@ -54,8 +58,16 @@ class _Rows:
         if changed:
             self._lay_out()
 
+    def passed_s(self, host: str, boot_id: str, mono_ns: int) -> float:
+        """Seconds since a host, which is read now, was read before; 0 for the first of a boot."""
+        boot, last_ns = self.read.get(host, ("", 0))
+        self.read[host] = boot_id, mono_ns
+        return max(0.0, (mono_ns - last_ns) / SECOND_NS) if boot == boot_id else 0.0
+
     def forget(self, hosts: Sequence[str]) -> None:
         """Drop the rows of these hosts."""
+        for host in hosts:
+            self.read.pop(host, None)
         if any(self.parts.pop(host, None) is not None for host in hosts):
             self._lay_out()
 
@@ -84,7 +96,12 @@ class Roster:
             f"{source}/{kind}": np.frombuffer(rows.plain(), np.uint8)
             for (source, kind), rows in self._rows.items()
         }
-        return {**rows, "at": np.array([self._seq, self._mono_ns], np.int64)}
+        read = [[*key, rows.read] for key, rows in self._rows.items()]
+        return {
+            **rows,
+            READ: np.frombuffer(json.dumps(read).encode(), np.uint8),
+            "at": np.array([self._seq, self._mono_ns], np.int64),
+        }
 
     def resume(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on with what ``state`` gave. KeyError, TypeError or ValueError, unchanged, where it is
@@ -93,9 +110,12 @@ class Roster:
         seq, mono_ns = state["at"].tolist()
         rows = {}
         for name, array in state.items():
-            if name != "at":
+            if name not in ("at", READ):
                 source, _, kind = name.rpartition("/")
                 rows[source, kind] = _Rows.of(array.tobytes())
+        if READ in state:  # snapshots of 0.8 and before have none
+            for source, kind, read in json.loads(state[READ].tobytes()):
+                rows[source, kind].read = {h: (str(b), int(ns)) for h, (b, ns) in read.items()}
         self._rows, self._seq, self._mono_ns = rows, seq, mono_ns
 
     def join(self, observations: Sequence[Observation]) -> Observation:
@@ -109,6 +129,7 @@ class Roster:
         self._seq += 1
         source = observations[0].source
         by_kind: dict[str, dict[str, Frame]] = {}
+        boots = {observation.host: observation.boot_id for observation in observations}
         for observation in observations:
             for frame in observation.frames:
                 by_kind.setdefault(frame.kind, {})[observation.host] = frame
@@ -121,7 +142,8 @@ class Roster:
             self._mono_ns,
             max(o.duration_ns for o in observations),
             frames=tuple(
-                self._frame(source, kind, frames, time_ns) for kind, frames in by_kind.items()
+                self._frame(source, kind, frames, boots, time_ns)
+                for kind, frames in by_kind.items()
             ),
             events=tuple(chain.from_iterable(o.events for o in observations)),
             unread=tuple(chain.from_iterable(o.unread for o in observations)),
@@ -132,7 +154,14 @@ class Roster:
         for rows in self._rows.values():
             rows.forget(hosts)
 
-    def _frame(self, source: str, kind: str, frames: Mapping[str, Frame], time_ns: int) -> Frame:
+    def _frame(
+        self,
+        source: str,
+        kind: str,
+        frames: Mapping[str, Frame],
+        boots: Mapping[str, str],
+        time_ns: int,
+    ) -> Frame:
         rows = self._rows.setdefault((source, kind), _Rows())
         rows.place(frames)
         parts = [
@@ -142,6 +171,10 @@ class Roster:
             for host, devices in rows.parts.items()
         ]
         gauges, counters, observed, sampled = zip(*parts, strict=True)
+        passed_s = [
+            rows.passed_s(host, boots[host], frames[host].mono_ns) if host in frames else np.nan
+            for host in rows.parts
+        ]
         return Frame(
             schema_of(kind),
             time_ns,
@@ -151,6 +184,7 @@ class Roster:
             np.concatenate(counters, axis=1),
             np.concatenate(observed, axis=1),
             np.concatenate(sampled),
+            passed_s=np.repeat(passed_s, [len(devices) for devices in rows.parts.values()]),
         )
 
 

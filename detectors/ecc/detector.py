@@ -214,7 +214,7 @@ class Ecc(Stateful):
             yield from self._standing.holds(self._columns.devices[row], verdict, at)
 
     def _frame(self, frame: Frame, at: Times, boot_id: str) -> Iterator[Finding]:
-        self._columns.place(frame.devices)
+        self._columns.show(frame)
         yield from self._standing.swapped(frame, at)
         yield from self._reset(frame, boot_id, at)
         if self._registers_changed(frame) or any(
@@ -301,7 +301,8 @@ class Ecc(Stateful):
             np.nan_to_num(grew["uncorrectable"]) + np.nan_to_num(pages),
             at,
         )
-        seen = columns.present()
+        unread = columns.unread()
+        seen = columns.present() if unread is None else ~unread
         return Memory(
             pending=np.where(patient, np.minimum(waits, 0.0), waits),
             survived=np.where(np.isfinite(waits), columns["survived"] & (waits > 0), np.nan),

@@ -10,12 +10,15 @@ of them light work looks like a wait.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from detectors.kit.block_clock import Seconds
 from detectors.kit.columns import Columns
 from detectors.kit.readings import reading
+from detectors.kit.steps import Steps
 from pipeline.frame import Frame
 from pipeline.gpu_state import NO_FAULT, GpuState
 
@@ -46,6 +49,7 @@ IDLE_SHARE, WORK_SHARE = 0.2, 0.7  # of the power limit, until its own levels ar
 MIN_WAY_W = 10.0
 LEARN = 0.02  # weight of one sample of work in its own levels
 HOLD_S = 60.0  # a GPU that is not read keeps doing what it did for so long
+HOLD_READS = 2.5  # and where nodes are read at a pace of their own, for so many of its steps
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
 
 
@@ -55,6 +59,7 @@ class Activity:
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self.shows = np.zeros(0)  # of the last frame: speed of each row, in a unit of its own
+        self._every_s = np.zeros(0)  # seconds between two readings of each row, where they differ
         self.copies = np.zeros(0, np.bool_)  # and whether it copies its memory to or from the host
 
     @staticmethod
@@ -67,9 +72,9 @@ class Activity:
         own = dict.fromkeys(("idle_w", "work_w", "pcie_rate", "nvlink_rate"), np.nan)
         return own | {"does": UNKNOWN, "unread_s": 0.0, "witnessed": False, "output": 0}
 
-    def look(self, frame: Frame, step_s: Seconds) -> NDArray[np.int64]:
-        """What each row does, (row,), after a placed frame that came ``step_s`` after the one
-        before, of joined nodes (row,).
+    def look(self, frame: Frame, passed_s: Seconds) -> NDArray[np.int64]:
+        """What each row does, (row,), after a placed frame that came ``passed_s`` after the one
+        before.
         """
         columns = self._columns
         power, share = self._power(frame)
@@ -99,7 +104,7 @@ class Activity:
         columns["witnessed"] = np.where(does == UNKNOWN, columns["witnessed"], witnesses)
         self._learn(does, power, pcie, nvlink)
         self.shows = self._output(does, tensor, nvlink, power - columns["idle_w"])
-        return self._hold(does, step_s)
+        return self._hold(does, passed_s)
 
     def _output(
         self, does: NDArray[np.int64], tensor: Floats, nvlink: Floats, watts: Floats
@@ -146,14 +151,27 @@ class Activity:
             moved = np.where(np.isfinite(level), level + LEARN * (x - level), x)
             columns[name] = np.where(works & np.isfinite(x), moved, level)
 
-    def _hold(self, does: NDArray[np.int64], step_s: Seconds) -> NDArray[np.int64]:
-        columns, unread = self._columns, does == UNKNOWN
+    def _hold(self, does: NDArray[np.int64], passed_s: Seconds) -> NDArray[np.int64]:
+        columns, unread, hold_s = self._columns, does == UNKNOWN, np.float64(HOLD_S)
+        if isinstance(passed_s, Steps):
+            hold_s = self._holds_s(passed_s)
+            step_s = passed_s.frame
+        else:
+            step_s = columns.each(passed_s)
         columns["unread_s"] = np.where(unread, columns["unread_s"] + step_s, 0.0)
         held: NDArray[np.int64] = np.where(
-            unread & (columns["unread_s"] < HOLD_S), columns["does"], does
+            unread & (columns["unread_s"] < hold_s), columns["does"], does
         )
         columns["does"] = held
         return held
+
+    def _holds_s(self, passed_s: Steps) -> Any:
+        """For how long each row keeps doing what it did, (row,): longer where it is read seldom."""
+        more = len(self._columns) - len(self._every_s)
+        self._every_s = np.concatenate((self._every_s, np.zeros(more)))
+        own = self._columns.each(passed_s)
+        self._every_s = np.where(own > 0, own, self._every_s)
+        return np.maximum(HOLD_S, HOLD_READS * self._every_s)
 
 
 def _pcie(frame: Frame) -> Floats:

@@ -149,10 +149,10 @@ class Hang(Stateful):
 
     def _frame(self, frame: Frame, passed_s: Seconds, at: Times) -> Iterator[Finding]:
         columns, members = self._columns, self._members
-        columns.place(frame.devices)
+        columns.show(frame)
         for job in members.look():
             yield from self._end(job, at, "the job is over")
-        does = self._activity.look(frame, columns.each(passed_s))
+        does = self._activity.look(frame, passed_s)
         columns["joined"] |= (does == BUSY) & (members.group >= 0)
         now_ns = columns.each(at.mono_ns)
         columns["worked_ns"] = np.where(does == BUSY, now_ns, columns["worked_ns"])

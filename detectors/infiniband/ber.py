@@ -24,6 +24,7 @@ from detectors.kit.instants import Times
 from detectors.kit.literature import IBTA, PAGE_1954, UFM
 from detectors.kit.page import Needs, Page, port_columns
 from detectors.kit.readings import reading
+from detectors.kit.row_pace import RowPace
 from detectors.kit.stateful import Numbers, Stateful
 from detectors.kit.stats import alpha_of, poisson_cusum, poisson_k
 from pipeline.finding import Finding, Severity
@@ -108,6 +109,7 @@ class IbBer(Stateful):
             good=0,
         )
         self._numbers = Numbers(minute=0, frames=0, usual=0)
+        self._pace = RowPace(self._columns)
         self._clock, self._step = BlockClock(MINUTE_S), StepClock()
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
         self._twins, self._links = Twins(self._columns, "symbol_errors"), Links()
@@ -129,7 +131,7 @@ class IbBer(Stateful):
 
     def _count(self, frame: Frame, seconds: Seconds) -> None:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         rate = columns.wide(reading(frame, "rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
         state = columns.wide(frame.gauge("state"))
@@ -144,7 +146,8 @@ class IbBer(Stateful):
         columns["seen"] += np.isfinite(state)
         columns["counted"] += np.isfinite(errors)
         columns["minutes"][self._slot()] += amount
-        self._numbers["frames"] += 1
+        if not self._pace.add():
+            self._numbers["frames"] += 1
 
     def _errors(self, frame: Frame) -> NDArray[np.float64]:
         """Symbol errors since the frame before; on Ethernet ports without that counter frames with
@@ -169,7 +172,9 @@ class IbBer(Stateful):
         """Judge, then learn: while S is high the past is not added to."""
         columns, numbers = self._columns, self._numbers
         numbers["usual"] = np.maximum(numbers["frames"], 0.9 * numbers["usual"])
-        enough = columns.each(np.maximum(1.0, FULL_SHARE * numbers["usual"]))
+        usual = self._pace.expected()
+        usual = columns.each(numbers["usual"]) if usual is None else usual
+        enough = np.maximum(1.0, FULL_SHARE * usual)
         full = (columns["seen"] >= enough) & (columns["counted"] > 0)
         n = np.where(full & np.isfinite(columns["rate"]), columns["n"], np.nan)
         k, h = self._bounds()

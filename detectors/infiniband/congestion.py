@@ -88,7 +88,7 @@ class IbCongestion(Blockwise):
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         if frame.increments is None:
             raise ValueError("increments are made by the engine; this frame has not passed it")
         bits = frame.increments.rate(frame.schema.counter_row["transmit_words"]) * WORD_BITS

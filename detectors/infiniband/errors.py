@@ -194,7 +194,7 @@ class IbErrors(Blockwise):
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         for k, name in enumerate(NAMES):
             rose = self._twins.increase(frame, name)
             columns["sums"][k] += np.fmax(rose, 0.0)  # NaN adds nothing

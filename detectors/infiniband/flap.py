@@ -102,7 +102,7 @@ class IbFlap(Stateful):
 
     def _frame(self, frame: Frame, passed: Seconds, at: Times) -> Iterator[Finding]:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         seconds = columns.each(passed)
         self._links.look(columns.devices)
         state = columns.wide(frame.gauge("state"))

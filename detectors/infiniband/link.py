@@ -142,11 +142,13 @@ class IbLink(Stateful):
 
     def _frame(self, frame: Frame, passed: Seconds, at: Times) -> Iterator[Finding]:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         seconds, now_ns = columns.each(passed), columns.each(at.mono_ns)
         yield from self._standing.swapped(frame, at)
         self._links.look(columns.devices)
         booted = np.full(len(columns), seconds == 0)  # the first frame of a boot: links retrain
+        if (unread := columns.unread()) is not None:
+            booted &= ~unread
         if booted.any():
             columns.reset(booted, "down_s", "off_s", "absent_s", "together")
         state, declared = columns.wide(frame.gauge("state")), columns.wide(frame.gauge("expected"))

@@ -78,7 +78,7 @@ class IbRail(Blockwise):
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         if frame.increments is None:
             raise ValueError("increments are made by the engine; this frame has not passed it")
         words = [

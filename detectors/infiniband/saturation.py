@@ -76,7 +76,7 @@ class IbSaturation(Stateful):
     def _frame(self, frame: Frame, at: Times) -> Iterator[Finding]:
         yield from self._standing.swapped(frame, at)
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         before, now = columns["stuck"], np.zeros(len(columns), np.int64)
         for bit, name in enumerate(JUDGED):
             blind = saturated(frame, name)

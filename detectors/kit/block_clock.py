@@ -13,15 +13,16 @@ from detectors.kit.instants import Times
 from detectors.kit.node_clock import MAX_BLOCKS, NodeClock, times_of
 from detectors.kit.node_numbers import NodeNumbers
 from detectors.kit.roll import Roll
+from detectors.kit.row_pace import FORGET, RowPace
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from detectors.kit.stats import add_sample, block_mean
+from detectors.kit.steps import Steps
 from pipeline.clock import Instant
 from pipeline.distinct import distinct
 from pipeline.frame import Frame
 
-Seconds = float | NDArray[np.float64]  # of joined nodes (node,)
-FORGET = 0.9  # how fast a faster pace of sampling is forgotten, per block
+Seconds = float | NDArray[np.float64] | Steps  # of joined nodes (node,)
 
 
 class BlockClock:
@@ -162,10 +163,15 @@ class StepClock:
         return 0.0 if last is None else min((mono_ns - last) / 1e9, self._max_s)
 
     def passed(self, frame: Frame, boot_id: str) -> Seconds | None:
-        """As ``step``; of joined nodes (node,)."""
+        """As ``step``; of joined nodes (node,); of a frame that keeps rows of nodes which it does
+        not read, of both.
+        """
         if self._clock.joined:
             return self._clock.seconds(frame, self._max_s)
-        return self.step(frame.mono_ns, boot_id)
+        step = self.step(frame.mono_ns, boot_id)
+        if step is None or frame.passed_s is None:
+            return step
+        return Steps(step, np.minimum(frame.passed_s, self._max_s))
 
     def state(self) -> State:
         """As ``BlockClock``."""
@@ -182,7 +188,7 @@ class BlockMeans:
 
     A mean counts where at least half as many samples came as usual. What is usual is learnt: a
     block with more frames at once, one with fewer only slowly. So the pace of sampling need not be
-    known.
+    known, and nodes of one fleet may have one each (detectors/kit/row_pace.py).
     """
 
     def __init__(self, columns: Columns, names: Iterable[str]) -> None:
@@ -191,6 +197,7 @@ class BlockMeans:
         self._frames = 0
         self._usual = 0.0
         self._of_nodes: NodeNumbers | None = None
+        self._of_rows = RowPace(columns)
 
     @staticmethod
     def fills(*names: str) -> dict[str, float | int]:
@@ -199,10 +206,10 @@ class BlockMeans:
 
     def add(self, **samples: NDArray[np.float64]) -> None:
         """One frame's sample per row, (row,), by name; NaN adds nothing."""
-        if self._of_nodes is None:
-            self._frames += 1
-        else:
+        if self._of_nodes is not None:
             self._of_nodes["frames"] = self._of_nodes["frames"] + 1
+        elif not self._of_rows.add():
+            self._frames += 1
         for name, x in samples.items():
             add_sample(self._columns[f"total_{name}"], self._columns[f"count_{name}"], x)
 
@@ -232,6 +239,8 @@ class BlockMeans:
         """Frames that a block has as a rule; of joined nodes (row,)."""
         pace = self._of_nodes
         if pace is None:
+            if (own := self._of_rows.expected()) is not None:
+                return own
             self._usual = max(float(self._frames), FORGET * self._usual)
             self._frames = 0
             return max(1, round(self._usual))
@@ -244,16 +253,18 @@ class BlockMeans:
         """Frames of the running block, and what is usual; the rest is in the columns."""
         if self._of_nodes is not None:
             return self._of_nodes.state()
-        return {"pace": np.array([float(self._frames), self._usual])}
+        return {"pace": np.array([float(self._frames), self._usual]), **self._of_rows.state()}
 
     def prepare(self, state: State) -> Commit:
         """KeyError or ValueError where it is not there."""
         if self._of_nodes is not None:
             return self._of_nodes.prepare(state)
         frames, usual = state["pace"].astype(np.float64).tolist()
+        of_rows = self._of_rows.prepare(state)
 
         def commit() -> None:
             self._frames, self._usual = int(frames), usual
+            of_rows()
 
         return commit
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from detectors.kit.roll import Roll
 from detectors.kit.snapshot import State, device_state, devices_from
 from detectors.kit.stateful import Commit
+from detectors.kit.steps import Steps
 from pipeline.align import Rows
 from pipeline.frame import Device, Frame
 
@@ -82,6 +83,7 @@ class Columns:
         self._rows = Rows()
         self._arrays = {name: self._new(ring, 0) for name, ring in self._fills.items()}
         self._placed: tuple[Device, ...] | None = None
+        self._passed_s: NDArray[np.float64] | None = None
         self._at = np.zeros(0, np.intp)
         self._in_order = False
         self._roll: Roll | None = None
@@ -144,6 +146,17 @@ class Columns:
         self._at = at
         self._in_order = np.array_equal(at, np.arange(len(self)))
 
+    def show(self, frame: Frame) -> None:
+        """Place the devices of a frame, and take over which of their nodes it read."""
+        self.place(frame.devices)
+        self._passed_s = frame.passed_s
+
+    def unread(self) -> NDArray[np.bool_] | None:
+        """Rows whose node was not read in the frame that is shown, (row,); None where frames hold
+        no row that they do not read.
+        """
+        return None if self._passed_s is None else np.isnan(self.wide(self._passed_s))
+
     def wide(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values of the placed devices on all rows, (row,).
 
@@ -189,8 +202,16 @@ class Columns:
         self._rows.rename(row, device)
 
     def each(self, values: Any) -> Any:
-        """A value of each node in sight, (node,), on the rows, (row,); a single one as it is."""
+        """A value of each node in sight, (node,), on the rows, (row,); a single one as it is.
+
+        Of steps (detectors/kit/steps.py) those of the rows, 0 where nothing was read.
+        """
+        if isinstance(values, Steps):
+            return np.nan_to_num(self.wide(values.rows)) if self._shows(values) else values.frame
         return values[self.nodes()] if isinstance(values, np.ndarray) else values
+
+    def _shows(self, steps: Steps) -> bool:
+        return self._passed_s is not None and len(steps.rows) == len(self._at)
 
     def times_ns(self, frame: Frame) -> Any:
         """When the node of each row read a frame, unix time, (row,); one number for one node."""

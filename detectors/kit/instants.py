@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.kit.steps import Steps
 from pipeline.clock import Instant
 from pipeline.frame import Device, Frame
 
@@ -72,6 +73,8 @@ def milliseconds(seconds: Any) -> Any:
     >>> milliseconds(0.0105), milliseconds(np.array([1.0, 0.0115])).tolist()
     (10, [1000, 12])
     """
+    if isinstance(seconds, Steps):
+        return Steps(1000 * seconds.frame, 1000 * seconds.rows)
     if isinstance(seconds, np.ndarray):
         return np.rint(1000 * seconds).astype(np.int64)
     return round(1000 * seconds)

@@ -30,6 +30,10 @@ MIN_SHARE = 0.5  # of the job must be active: else it is starting, ending or wri
 # for another job than before
 AWAY_NS = 1800 * 10**9
 
+# What a GPU of a node that is read at a pace of its own showed last stands for what it does now,
+# for as long as between two readings of the slowest site (detectors say: 60 s at most).
+HOLD_NS = 60 * 10**9
+
 # Settings that must be equal: a GPU with a lower limit or another MIG mode is no peer.
 SETTINGS = ("power_limit_enforced_milliwatts", "mig_mode_current", "sm_application_clock_megahertz")
 
@@ -58,6 +62,8 @@ class Peers:
         self.jobs = JobTracker()
         self._group = np.zeros(0, np.int64)
         self.changed = np.zeros(0, np.bool_)
+        self._held = np.zeros((2, 0))  # what was compared last of each row, and its utilisation
+        self._fresh = np.zeros(0, np.bool_)  # rows that were read within HOLD_NS
         self._least = np.zeros(0, np.int64)
         self._job_of: list[str] = []
         self._seen: tuple[object, int] = (None, -1)
@@ -88,10 +94,33 @@ class Peers:
             self._seen = moved
             self._regroup()
             self.changed |= (differs & np.isfinite(settings)).any(axis=0)
-        seen, here = self._columns["seen_ns"], self._columns.present()
+        seen, here, unread = (
+            self._columns["seen_ns"],
+            self._columns.present(),
+            self._columns.unread(),
+        )
+        if unread is not None:
+            here &= ~unread
         now_ns = self._columns.times_ns(frame)
         self.changed |= here & (seen > 0) & (now_ns - seen > AWAY_NS)
         np.copyto(seen, now_ns, where=here)
+        if unread is not None:
+            self._fresh = now_ns - seen <= HOLD_NS
+
+    def now(self, x: NDArray[np.float64], utilisation: NDArray[np.float64]) -> Centred:
+        """As ``centred``, of values of the frame that was looked at.
+
+        Where it keeps rows of nodes that it does not read, these are compared with by what they
+        showed last: nodes of a job that are read in turn would have no peers.
+        """
+        unread = self._columns.unread()
+        if unread is None:
+            return self.centred(x, utilisation)
+        more = len(x) - self._held.shape[1]
+        held = np.concatenate((self._held, np.full((2, more), np.nan)), axis=1)
+        self._held = np.where(unread, held, np.stack((x, utilisation)))
+        made = self.centred(*np.where(self._fresh, self._held, np.nan))
+        return Centred(np.where(unread, np.nan, made.d), made.dropped & ~unread)
 
     def centred(self, x: NDArray[np.float64], utilisation: NDArray[np.float64]) -> Centred:
         """Compare x, (row,), among the rows whose utilisation in percent shows that they work."""

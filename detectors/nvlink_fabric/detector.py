@@ -118,7 +118,7 @@ class NvLinkFabric(Stateful):
 
     def _frame(self, frame: Frame, boot_id: str, at: Times) -> Iterator[Finding]:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         seconds = self._steps.passed(frame, boot_id)
         began = columns.wide(self._lives.new(frame, boot_id).astype(float)) > 0
         if seconds is None:

@@ -55,7 +55,7 @@ class Service:
         for frame in observation.frames:
             if frame.kind != "node" or not np.isfinite(frame.gauge(COLUMN)).any():
                 continue
-            columns.place(frame.devices)
+            columns.show(frame)
             runs = columns.wide(frame.gauge(COLUMN))
             columns["ran"] |= runs > 0
             columns["stopped_ns"] = np.where(

@@ -61,7 +61,7 @@ class AdapterLinks:
     def frame(self, frame: Frame, at: Times, boot_id: str) -> Iterator[Finding]:
         """What this frame of ports shows of their adapters."""
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         yield from self._standing.swapped(frame, at)
         seconds = self._steps.passed(frame, boot_id)
         if seconds is None:

@@ -14,6 +14,7 @@ from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.instants import Times, instant_of, milliseconds
+from detectors.kit.latest import Latest
 from detectors.kit.literature import PAGE_1954
 from detectors.kit.page import Needs, Page, Shown, gpu_columns
 from detectors.kit.persistence import Persistence
@@ -104,6 +105,7 @@ class Pcie(Stateful):
             fresh=False,  # no load yet since a new epoch: a repaired node waits idle for its return
         )
         self._means = BlockMeans(self._columns, ["busy"])
+        self._latest = Latest(self._columns, "pcie_width_maximum", "pcie_generation_maximum")
         self._runs = Persistence(self._columns, [AFTER, AFTER], [CLEAR, CLEAR])
         self._clock, self._steps = BlockClock(BLOCK_S), StepClock()
         self._elapsed, self._standing, self._lives = (
@@ -155,7 +157,7 @@ class Pcie(Stateful):
 
     def _frame(self, frame: Frame, at: Times, boot_id: str) -> Iterator[Finding]:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         yield from self._standing.swapped(frame, at)
         yield from self._reset(frame, boot_id, at)
         turned = self._clock.turned(frame, boot_id)
@@ -163,6 +165,7 @@ class Pcie(Stateful):
             return
         busy = columns.wide(reading(frame, "gpu_utilization_percent"))
         self._means.add(busy=busy)
+        self._latest.see(frame)
         yield from self._links(frame, busy, boot_id, at)
         if frame.increments is not None:
             columns["replays"] = _sum(
@@ -233,10 +236,8 @@ class Pcie(Stateful):
     def _block(self, frame: Frame, blocks: int, at: Times) -> Iterator[Finding]:
         columns = self._columns
         busy = self._means.close()["busy"]
-        top = {
-            name: columns.wide(reading(frame, f"pcie_{name}_maximum"))
-            for name in ("width", "generation")
-        }
+        (width, generation), _ = self._latest.take(frame)
+        top = {"width": width, "generation": generation}
         yield from self._replays(busy, top, blocks, at)
         yield from self._end(at)
         yield from self._standing.due(at)

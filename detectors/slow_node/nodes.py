@@ -59,7 +59,7 @@ class Nodes:
     def sample(self, frame: Frame) -> None:
         """Take in a frame of GPUs."""
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         self._peers.look(frame)
         self._means.drop(self._peers.changed)
         columns["changed"] = columns["changed"] | self._peers.changed
@@ -67,7 +67,7 @@ class Nodes:
         with np.errstate(divide="ignore", invalid="ignore"):
             clock = np.log(clock)
         busy = columns.wide(reading(frame, "gpu_utilization_percent"))
-        at_work = self._peers.centred(clock, busy)
+        at_work = self._peers.now(clock, busy)
         self._means.drop(at_work.dropped)
         works = np.isfinite(at_work.d)
         mask = columns.wide(reading(frame, "clock_event_reasons"))

@@ -106,7 +106,7 @@ class Starvation(Blockwise):
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         held = np.fmax.reduce([columns.wide(duty(frame, reason)) for reason in REASONS])
         self._means.add(
             used=columns.wide(reading(frame, "gpu_utilization_percent")),

@@ -40,7 +40,7 @@ class Pressure:
         if frame.increments is None:
             return
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         for name, (counter, per) in COUNTERS.items():
             share = columns.wide(per_second(frame, counter) / per)
             fresh = np.isfinite(share)

@@ -14,9 +14,9 @@ from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
 from detectors.kit.instants import Times
+from detectors.kit.latest import Latest
 from detectors.kit.literature import NVML
 from detectors.kit.page import Needs, Page, gpu_columns
-from detectors.kit.readings import reading
 from detectors.kit.stateful import Stateful
 from detectors.thermal.steady import TAU_S
 from pipeline.finding import Finding
@@ -32,6 +32,16 @@ MIN_CURVE = 0.02  # K/s: slopes that differ by less do not show the time constan
 SOON_S, BLOCKS, CLEAR_BLOCKS = 120.0, 3, 24
 FALLING = 0.97  # power that fell below this share of what it was takes the heat away by itself
 FAULT = "thermal/imminent"
+# Kelvin until the GPU slows down: by its own margin (T.Limit), below 0 of which it may; else by the
+# slowdown temperature. Of the core alone. Memory has no margin that can be read, only the threshold
+# of one (nvml.h, field 195), and its temperature steps by kelvins with its own load, which no slope
+# of a heat sink foretells. `throttle` reports when it slows the GPU down.
+READ = (
+    "temperature_margin_celsius",
+    "temperature_slowdown_celsius",
+    "temperature_celsius",
+    "power_milliwatts",
+)
 
 
 PAGE = Page(
@@ -79,6 +89,7 @@ class ThermalImminent(Stateful):
             run=0,
             good=0,
         )
+        self._latest = Latest(self._columns, *READ)
         self._clock, self._elapsed, self._standing = (
             BlockClock(BLOCK_S),
             Elapsed(),
@@ -91,7 +102,8 @@ class ThermalImminent(Stateful):
         for frame in observation.frames:
             if frame.kind == "gpu":
                 at = self._elapsed.times(observation)
-                self._columns.place(frame.devices)
+                self._columns.show(frame)
+                self._latest.see(frame)
                 findings += self._standing.swapped(frame, at)
                 for _, then in self._clock.ended(frame, observation.boot_id, at):
                     findings += self._block(frame, then)
@@ -99,12 +111,9 @@ class ThermalImminent(Stateful):
 
     def _block(self, frame: Frame, at: Times) -> Iterator[Finding]:
         columns = self._columns
-        now_s = np.full(len(columns), columns.monos_ns(frame) / 1e9)
-        for name, x in (
-            ("T", -columns.wide(_margin(frame))),
-            ("P", columns.wide(reading(frame, "power_milliwatts"))),
-            ("t", now_s),
-        ):
+        (margin, slowdown, temperature, drawn), read_s = self._latest.take(frame)
+        left_k = np.where(np.isfinite(margin), margin, slowdown - temperature)
+        for name, x in (("T", -left_k), ("P", drawn), ("t", read_s)):
             columns[name] = np.concatenate((x[None, :], columns[name][:-1]))
         slope, rise = _fit(columns["t"], columns["T"])
         power = columns["P"]
@@ -141,21 +150,6 @@ class ThermalImminent(Stateful):
         step = TAU_WEIGHT * (np.clip(tau, TAU_MIN_S, TAU_MAX_S) - columns["tau"])
         columns["tau"] = np.where(usable, columns["tau"] + step, columns["tau"])
         columns["slope"], columns["slope_T"] = slope, columns["T"][0]
-
-
-def _margin(frame: Frame) -> NDArray[np.float64]:
-    """Kelvin until the GPU slows down: by its own margin (T.Limit), below 0 of which it may; else
-    by the slowdown temperature.
-
-    Of the core alone. Memory has no margin that can be read, only the threshold of one (nvml.h,
-    field 195), and its temperature steps by kelvins with its own load, which no slope of a heat
-    sink foretells. `throttle` reports when it slows the GPU down.
-    """
-    by_temperature = reading(frame, "temperature_slowdown_celsius") - reading(
-        frame, "temperature_celsius"
-    )
-    margin = reading(frame, "temperature_margin_celsius")
-    return np.where(np.isfinite(margin), margin, by_temperature)
 
 
 def _fit(

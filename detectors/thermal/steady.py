@@ -55,7 +55,7 @@ class Steady:
     def sample(self, frame: Frame, boot_id: str) -> None:
         """Take in a frame."""
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         # Energy integrates: a sampled power shows one phase of the job's step, the
         # same one on all its GPUs.
         drawn = per_second(frame, "energy_millijoules") / 1000

@@ -336,7 +336,7 @@ class Xid(Stateful):
 
     def _frame(self, frame: Frame, boot_id: str, at: Instant) -> Iterator[Finding]:
         columns = self._columns
-        columns.place(frame.devices)
+        columns.show(frame)
         yield from self._standing.swapped(frame, at)
         new = columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0
         columns["life_ns"] = np.where(new, at.mono_ns, columns["life_ns"])

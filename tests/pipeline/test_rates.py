@@ -5,6 +5,7 @@ Never an absolute difference.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,30 @@ def test_a_gap_keeps_the_count_and_makes_no_rate() -> None:
     increments = meter.sample(after_s=60.0, plain=13)
     assert of(increments, "plain") == (3.0, GAP)
     assert np.isnan(increments.rate(0)[0])
+
+
+def test_a_node_of_a_fleet_has_a_period_of_its_own() -> None:
+    """Read every 15 s where once a second is usual it has rates, also after a snapshot; what is
+    longer than ten of its own steps is a gap.
+    """
+
+    def sample(rates: Rates, second: int, passed_s: float) -> tuple[float, int]:
+        gpus = [(Device("n", "gpu", "g"), {"energy_millijoules": 100 * second})]
+        at_ns = START_NS + second * SECOND_NS
+        frame = replace(frame_of("gpu", gpus, at_ns, at_ns), passed_s=np.array([passed_s]))
+        made = rates.add(frame).increments
+        assert made is not None
+        row = frame.schema.counter_row["energy_millijoules"]
+        return float(made.rate(row)[0]), int(made.quality_of(row)[0])
+
+    rates = Rates(schema_of("gpu"), 1.0)
+    assert sample(rates, 0, 0.0)[1] == FIRST
+    assert sample(rates, 15, 15.0) == (100.0, OK)
+    again = Rates(schema_of("gpu"), 1.0)
+    again.restore(rates.state())
+    assert sample(again, 30, 15.0) == (100.0, OK)
+    assert sample(again, 230, 200.0)[1] == GAP
+    assert sample(again, 245, 15.0) == (100.0, OK)
 
 
 def test_an_unobserved_sample_holds_the_last_value() -> None:

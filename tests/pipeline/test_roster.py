@@ -63,6 +63,32 @@ def test_an_attribute_that_changes_is_taken_over() -> None:
     assert [d.attributes.get("epoch") for d in joined.devices] == ["2"]
 
 
+def test_each_row_says_when_its_host_was_read_before() -> None:
+    """By the host's own clock; nothing where it is not read now, 0 for the first of a boot; a
+    restart of the gateway changes nothing.
+    """
+    roster = Roster()
+
+    def passed(*observations: Observation) -> list[float]:
+        (frame,) = roster.join(observations).frames
+        assert frame.passed_s is not None
+        return list(map(float, frame.passed_s))
+
+    def at(host: str, mono_s: float, boot: str = "b") -> Observation:
+        one = seen(host, 1, at_s=mono_s)
+        (frame,) = one.frames
+        return replace(
+            one, boot_id=boot, frames=(replace(frame, mono_ns=round(mono_s * SECOND_NS)),)
+        )
+
+    assert passed(at("a", 1), at("b", 1)) == [0, 0]
+    assert str(passed(at("a", 2))) == "[1.0, nan]"
+    state, roster = roster.state(), Roster()
+    roster.resume(state)
+    assert passed(at("a", 3), at("b", 16)) == [1, 15]
+    assert passed(at("a", 4), at("b", 5, "another")) == [1, 0]
+
+
 def test_time_never_goes_back() -> None:
     """For durations: a corrected clock may."""
     roster = Roster()
