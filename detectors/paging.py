@@ -17,6 +17,7 @@ from detectors.incidents import Incidents
 from detectors.kit.resting import Resting
 from detectors.kit.snapshot import Snapshotable, State
 from detectors.power_limit import PowerLimit
+from detectors.trust.calibrated import Calibrated
 from pipeline.clock import Clock
 from pipeline.finding import Finding
 from pipeline.frame import Frame
@@ -194,12 +195,15 @@ def judge_in_service(
     clock: Clock,
     periods_s: Mapping[str, float],
     detectors: Sequence[Detector] | None = None,
+    *,
+    calibrated: bool = False,
 ) -> Judge:
     """The judge of an agent, live or replayed: all detectors, those in shadow mode included, and
     incidents of their findings.
 
     ``periods_s``: the period of each source, seconds; one second where it is not named. A replay
-    may run other ``detectors``.
+    may run other ``detectors``. ``calibrated``: that of a gateway, which follows a learnt model.
     """
     chosen = in_service() if detectors is None else detectors
-    return Judge(chosen, metrics, clock, periods_s=periods_s, fusion=Incidents())
+    fusion = Calibrated(Incidents()) if calibrated else Incidents()
+    return Judge(chosen, metrics, clock, periods_s=periods_s, fusion=fusion)

@@ -14,6 +14,7 @@ from evaluation.runs.run import OURS, SHIPPED
 
 DOCS = Path(__file__).resolve().parent
 TARGET, SCORES = DOCS / "scores.md", DOCS / "scores.json"
+LEARNT = DOCS / "learning.json"
 # Faults that a driver, a register or a counter reports; the others show in statistics.
 DETERMINISTIC = (
     "F02",
@@ -52,7 +53,8 @@ Row = Sequence[object]
 
 def scores() -> str:
     """The page with its tables written again."""
-    report = json.loads(SCORES.read_bytes())
+    learnt = json.loads(LEARNT.read_bytes()) if LEARNT.exists() else {}
+    report = json.loads(SCORES.read_bytes()) | {"learning": learnt}
     text = TARGET.read_text(encoding="utf-8")
     for name, make in TABLES.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
@@ -465,7 +467,42 @@ def _seeds(run: Mapping[str, Any], scenario: str) -> str:
     return ", ".join(map(str, run["seeds"][scenario]))
 
 
+def _learnt_calibration(report: Mapping[str, Any]) -> Iterator[str]:
+    """What a calibration avoids and loses, by the number of labels."""
+    found = report["learning"].get("calibration")
+    if found is None:
+        yield "Not measured yet."
+        return
+    rows = [row for row in found["rows"] if row["draws"]]
+    yield from _table(
+        ("Labelled incidents", "False tickets", "Avoided", "Real tickets", "Still tickets",
+         "Brier score with", "without", "Draws with too few of one verdict"),
+        (
+            (row["labels"], f"{row['false_tickets']:.0f}", _of_worlds(row["false_avoided"]),
+             f"{row['real_tickets']:.0f}", _of_worlds(row["real_kept"]),
+             f"{row['brier']['with']:.3f}", f"{row['brier']['without']:.3f}", row["refused"])
+            for row in rows
+        ),
+    )  # fmt: skip
+    yield ""
+    yield (
+        f"{found['gpu_months']:.1f} GPU-months of {len(found['held_out'])} held-out worlds: "
+        f"{_worlds(found['held_out'])}. Labels from {_worlds(found['fitted_on'])}."
+    )
+
+
+def _of_worlds(share: Mapping[str, Any]) -> str:
+    if share["value"] is None:
+        return "-"
+    return f"{share['value']:.2f} ({share['low95']:.2f}-{share['high95']:.2f})"
+
+
+def _worlds(files: Iterable[str]) -> str:
+    return ", ".join(name.partition("-")[0] for name in files)
+
+
 TABLES = {
+    "learning_calibration": _learnt_calibration,
     "installed": _installed,
     "goals": _goals,
     "later": _later,

@@ -7,7 +7,8 @@ come to the same verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -41,7 +42,8 @@ class JudgedSecond(NamedTuple):
 
 
 class Fleet:
-    """Joins what arrives and asks the judge, second by second.
+    """Joins what arrives and asks the judge, second by second. ``learnt``: events of a second by
+    which it judges from then on.
 
     A snapshot keeps it as a detector's memory (detectors/kit/snapshot.py).
     """
@@ -49,11 +51,17 @@ class Fleet:
     name = "fleet"
     version = 1
 
-    def __init__(self, judge: Judge, metrics: SelfMetrics, period_ns: int) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        metrics: SelfMetrics,
+        period_ns: int,
+        learnt: Callable[[int], tuple[Event, ...]] = lambda _second: (),
+    ) -> None:
         self.arrivals, self._ticks, self._roster = Arrivals(), Ticks(period_ns), Roster()
         self._period_ns = period_ns
         self._judge, self._metrics = judge, metrics
-        self._unjudged = Unjudged()
+        self._unjudged, self._learnt = Unjudged(), learnt
         self._decoders: dict[str, Decoder] = {}  # of each host, by its token
         self._looked_ns = 0  # the last instant of the grid
         self._counted_ns = 0
@@ -137,10 +145,17 @@ class Fleet:
             yield self._second(tick)
 
     def _second(self, tick: Tick) -> JudgedSecond:
-        judged = tuple(self._judge.judge(self._roster.join(group)) for group in tick.groups)
+        learnt = self._learnt(tick.second)
+        events, judged = learnt, []
+        for group in tick.groups:
+            joined = self._roster.join(group)
+            judged.append(self._judge.judge(replace(joined, events=(*joined.events, *events))))
+            events = ()
         self._metrics.set(fleet.TICK, tick.second)
         self._metrics.set(fleet.HOSTS, len(tick.late), "late")
-        return JudgedSecond(tick.second, judged, self._ticks.cut.events(tick.second))
+        return JudgedSecond(
+            tick.second, tuple(judged), (*learnt, *self._ticks.cut.events(tick.second))
+        )
 
     def _count(self, now_ns: int) -> None:
         hosts = self.arrivals.hosts.values()

@@ -34,6 +34,7 @@ from gateway.api import Api, Pulse
 from gateway.consumer import Consumer, Message
 from gateway.explains import Explanations
 from gateway.fleet import Fleet
+from gateway.learnt import LearntModel
 from gateway.lease import Lease
 from gateway.model import ClusterModel
 from gateway.site import site
@@ -90,8 +91,10 @@ class Gateway:
         self._timing = timing or Timing()
         self._clock = self._timing.clock
         self._metrics = SelfMetrics()
-        self._judge = judge_of(config, self._metrics, self._clock)
-        self._fleet = Fleet(self._judge, self._metrics, round(float(config.bus.period) * SECOND_NS))
+        self._judge = judge_of(config, self._metrics, self._clock, calibrated=True)
+        self._learnt = LearntModel(config.detectors.calibration, self._judge, self._metrics)
+        period_ns = round(float(config.bus.period) * SECOND_NS)
+        self._fleet = Fleet(self._judge, self._metrics, period_ns, self._learnt.events)
         store = local_store(config, GATEWAY, self._clock, self._metrics)
         self._store = Outlet(store, self._metrics, self._clock)
         self._verdicts = Verdicts(self._store, self._clock)
@@ -285,6 +288,7 @@ class Gateway:
         """
         self._metrics.set(series.SPEAKS, float(speaks))
         self._metrics.replace(series.INCIDENT, self._open() if speaks else {})
+        self._learnt.show()
         explained = self._explanations.of(
             self._config.bus.cluster, self._judge.open(), self._fleet.arrivals.hosts.values()
         )

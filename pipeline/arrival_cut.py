@@ -8,6 +8,7 @@ replay of the agents' stores can leave out the others and correct clocks as the 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,8 @@ from pipeline.observation import Event, Observation
 # Host and source of what a gateway stores: its findings and incidents, and these events.
 GATEWAY = "gateway"
 BEGIN, END = "arrivals_begin", "arrivals_end"
+# Events by which a gateway judges otherwise from then on.
+LEARNT = frozenset({"calibration_changed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class ArrivalCut:
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self._of: dict[tuple[str, str], list[Arrived]] = {}
+        self._learnt: deque[Event] = deque()
         for event in events:
             self.add(event)
 
@@ -80,6 +84,8 @@ class ArrivalCut:
 
     def add(self, event: Event) -> None:
         """The next event, in the gateway's order."""
+        if event.kind in LEARNT:
+            self._learnt.append(event)
         if event.kind not in (BEGIN, END):
             return
         facts = event.attributes
@@ -97,6 +103,13 @@ class ArrivalCut:
             known[-1] = replace(known[-1], last=seq - 1)
         offset_ns, at_ns = (int(facts.get(name, 0)) for name in ("offset_ns", "at_ns"))
         known.append(Arrived(boot_id, seq, None, offset_ns, at_ns))
+
+    def learnt(self, end_ns: int) -> tuple[Event, ...]:
+        """Events before a time by which the gateway judged from then on, each once."""
+        found = []
+        while self._learnt and self._learnt[0].time_ns < end_ns:
+            found.append(self._learnt.popleft())
+        return tuple(found)
 
     def arrived(self, observation: Observation) -> Arrived | None:
         """The observations of which it is one; None where the gateway did not judge it."""

@@ -53,7 +53,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "nats": ("collector/bus/", "gateway/"),
     "nacl": ("collector/bus/credentials.py",),
     "river": ("evaluation/baselines/",),
-    "sklearn": ("evaluation/baselines/",),
+    "sklearn": ("evaluation/baselines/", "evaluation/learning/"),
     "torch": ("collector/preflight/bench.py",),  # stands alone, in a Python of the user's
     "subprocess": ("pipeline/child.py",),
     "multiprocessing": (),
@@ -85,6 +85,7 @@ COMMAND_FILES = (
     "history/report_command.py",
     "history/labels/label_command.py",
     "history/labels/precision_command.py",
+    "history/learning/learn_command.py",
 )
 
 # Only these may catch everything, each for its reason.
@@ -197,6 +198,7 @@ NAMED_UPWARDS = {
     ("collector/cli/main.py", "history.report_command"),
     ("collector/cli/main.py", "history.labels.label_command"),
     ("collector/cli/main.py", "history.labels.precision_command"),
+    ("collector/cli/main.py", "history.learning.learn_command"),
 }
 
 

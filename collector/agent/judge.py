@@ -32,12 +32,13 @@ def judge_of(
     *,
     shadow: bool = True,
     allowed: Collection[str] | None = None,
+    calibrated: bool = False,
 ) -> Judge:
     """A judge that knows nothing yet, with all detectors or ``only`` some, as
-    ``detectors.paging.in_service`` gives them.
+    ``detectors.paging.in_service`` gives them; ``calibrated`` as a gateway's.
     """
     chosen = _detectors(config, only, shadow=shadow, allowed=allowed)
-    return judge_in_service(metrics, clock, periods_of(config), chosen)
+    return judge_in_service(metrics, clock, periods_of(config), chosen, calibrated=calibrated)
 
 
 def node_horizon_of(

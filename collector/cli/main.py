@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "ack": "collector.cli.ack",
     "label": "history.labels.label_command",
     "precision": "history.labels.precision_command",
+    "learn": "history.learning.learn_command",
     "maintenance": "collector.cli.maintenance",
     "check": "collector.cli.check",
     "preflight": "collector.cli.preflight",

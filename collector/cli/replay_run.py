@@ -130,7 +130,7 @@ def _rejudged(
     hours, shadow = stored_hours(root, read, frozenset(args.host)), not args.off_trial
     metrics, clock = SelfMetrics(), SystemClock()
     if args.horizon == "fleet":
-        judge = judge_of(config, metrics, clock, names, shadow=shadow)
+        judge = judge_of(config, metrics, clock, names, shadow=shadow, calibrated=True)
         return rejudge_fleet(hours, judge, cut_of(root, read))
     return rejudge_nodes(
         hours, lambda: node_horizon_of(config, metrics, clock, names, shadow=shadow)

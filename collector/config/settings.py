@@ -515,6 +515,13 @@ class Detectors(Section, frozen=True):
             "incidents prove it (docs/labels.md). One in `on_trial` stays in it."
         ),
     ] = True
+    calibration: Annotated[
+        str,
+        _help(
+            "File of `tocsin learn calibration` by which the gateway lowers tickets that are "
+            "hardly ever real to records (docs/learning.md). Empty: none are. Agents ignore it."
+        ),
+    ] = ""
     drift: Drift = field(default_factory=Drift)
 
 

@@ -5,6 +5,7 @@ all of its nodes, which no agent alone has seen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from collector.replaying.rejudge import Rejudged
 from collector.replaying.seconds import seconds
@@ -32,5 +33,8 @@ def rejudge_fleet(
         for name in gone:
             del last_ns[name]
         last_ns |= dict.fromkeys((name for name, _ in second), at_ns + SECOND_NS)
+        learnt = cut.learnt(at_ns + SECOND_NS) if cut is not None else ()
         for group in groups_of([mine for _, mine in second]):
-            yield Rejudged(judge.judge(roster.join(group)), ())
+            joined = roster.join(group)
+            yield Rejudged(judge.judge(replace(joined, events=(*joined.events, *learnt))), ())
+            learnt = ()

@@ -149,6 +149,17 @@ EVENTS = (
     EventKind("shadow_mode_left", "By its labels a detector may page.", SHADOW_MODE),
     EventKind("shadow_mode_entered", "By its labels a detector may not page.", SHADOW_MODE),
     EventKind(
+        "calibration_changed",
+        (
+            "From here on the gateway lowers tickets by this learnt model, or by none; stored by "
+            "the gateway every ten minutes."
+        ),
+        (
+            ("model", "the model, as its file has it; absent where there is none"),
+            ("hash", "SHA-256 of its parameters, hexadecimal; absent where there is none"),
+        ),
+    ),
+    EventKind(
         "preflight",
         "A node was checked before a job started.",
         (

@@ -25,6 +25,17 @@ INFO = Metric(
     "1: the cluster (`bus.cluster`) that this gateway judges, and its version.",
     ("bus_cluster", "version"),
 )
+CALIBRATION = Metric(
+    "tocsin_fleet_calibration_info",
+    "gauge",
+    "1: the learnt calibration by which tickets are lowered, its hash; no series without one.",
+    ("hash",),
+)
+LOWERED = Metric(
+    "tocsin_fleet_tickets_lowered_total",
+    "counter",
+    "Tickets that became records by the learnt calibration.",
+)
 CONNECTED = Metric(
     "tocsin_fleet_bus_connected", "gauge", "1 while batches are read; the log says why not."
 )
@@ -63,5 +74,5 @@ EXPLAINS_OVERFLOW = Metric(
 )
 METRICS = (
     HOSTS, TICK, SPEAKS, INFO, CONNECTED, BATCHES, BATCH_BYTES, REFUSED, MISSED, TOO_LATE,
-    INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW,
+    INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW, CALIBRATION, LOWERED,
 )  # fmt: skip

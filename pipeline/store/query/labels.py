@@ -47,3 +47,23 @@ def incident_rows(store: Store) -> list[Row]:
 
 def _names(findings: list[str], detector: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(detector[one] for one in findings if one in detector))
+
+
+def opening_rows(store: Store) -> list[Row]:
+    """Every incident as it was reported first, by when it opened: the table's columns, and of the
+    finding with its first evidence ``detector``, ``value`` and ``expected`` as it was first, and
+    ``host`` of its device. An incident whose finding is not in the store is left out.
+    """
+    incidents = store.collect(store.table("incidents")).sort("time", "seq")
+    wanted = ("id", "detector", "value", "expected", "device_attributes", "time", "seq")
+    findings = store.collect(store.table("findings").select(wanted)).sort("time", "seq")
+    first = {row["id"]: row for row in reversed(findings.to_dicts())}
+    opened = {row["id"]: row for row in reversed(incidents.to_dicts())}
+    found = []
+    for row in sorted(opened.values(), key=lambda row: row["opened"]):
+        root = next((first[one] for one in row["findings"] if one in first), None)
+        if root is not None:
+            about = {name: root[name] for name in ("detector", "value", "expected")}
+            host = orjson.loads(root["device_attributes"])[0]
+            found.append({**row, **about, "host": host})
+    return found

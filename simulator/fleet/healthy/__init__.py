@@ -12,6 +12,7 @@ from simulator.fleet.healthy import (
     kernel,
     operations,
     phases,
+    rollout,
     rooms,
     storage,
     wide,
@@ -55,4 +56,5 @@ HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H45": kernel.planned_boots,
     "H46": kernel.over_at_once,
     "H47": wide.life,
+    "H48": rollout.rolled_out,
 }

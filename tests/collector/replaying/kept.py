@@ -27,9 +27,10 @@ PERIODS = {"nvml": STEP_S, "infiniband": STEP_S}
 SETTINGS = ("--source.nvml.period", "10s", "--source.infiniband.period", "10s")
 
 
-def judge(*, disabled: Collection[str] = ()) -> Judge:
-    """As an agent makes it."""
-    return judge_in_service(SelfMetrics(), FakeClock(), PERIODS, in_service(disabled=disabled))
+def judge(*, disabled: Collection[str] = (), calibrated: bool = False) -> Judge:
+    """As an agent makes it, or a gateway that may have learnt."""
+    detectors = in_service(disabled=disabled)
+    return judge_in_service(SelfMetrics(), FakeClock(), PERIODS, detectors, calibrated=calibrated)
 
 
 def observations(nodes: int) -> Iterator[Observation]:

@@ -12,7 +12,10 @@ import pytest
 from collector.replaying.arrivals import cut_of
 from collector.replaying.fleet import rejudge_fleet
 from collector.replaying.stored import Span, stored_hours
+from detectors.trust.calibrated import Calibrated
+from detectors.trust.calibration import Calibration
 from gateway.fleet import Fleet, JudgedSecond
+from gateway.learnt import LearntModel
 from gateway.verdicts import Verdicts
 from pipeline.bus import subjects
 from pipeline.clock import SECOND_NS
@@ -56,10 +59,12 @@ def said(judged: Iterator[JudgedObservation]) -> Said:
     return found
 
 
-def judged_live(agents: Agents, root: Path) -> Said:
+def judged_live(agents: Agents, root: Path, model: str = "") -> Said:
     """What a gateway says while they send; all stores are put into one place."""
     store, seconds, now_ns = Store(), list[JudgedSecond](), 0
-    fleet = Fleet(judge(), SelfMetrics(), PERIOD_S * SECOND_NS)
+    judging, metrics = judge(calibrated=True), SelfMetrics()
+    learnt = LearntModel(model, judging, metrics)
+    fleet = Fleet(judging, metrics, PERIOD_S * SECOND_NS, learnt.events)
     for at_ns, host, payload in agents.batches():
         now_ns = at_ns
         seconds += fleet.judged(at_ns)
@@ -76,7 +81,7 @@ def judged_live(agents: Agents, root: Path) -> Said:
 def replayed(root: Path) -> Said:
     """What is found again."""
     hours, cut = stored_hours(root, Span()), cut_of(root, Span())
-    return said(one.now for one in rejudge_fleet(hours, judge(), cut))
+    return said(one.now for one in rejudge_fleet(hours, judge(calibrated=True), cut))
 
 
 @pytest.mark.slow
@@ -86,6 +91,19 @@ def test_a_gateways_verdict_is_found_again(tmp_path: Path) -> None:
     live = judged_live(Agents(5), root)
     assert len(live) > 20
     assert replayed(root) == live
+
+
+@pytest.mark.slow
+def test_the_model_by_which_a_gateway_judged_is_met_again(tmp_path: Path) -> None:
+    """It comes from the gateway's own store, not from the configuration of the replay."""
+    model, path = Calibration(-9.0, {"far": 1.0}, 0.5, {"hang": (0, 20)}), tmp_path / "model.json"
+    path.write_text(model.text())
+    live = judged_live(Agents(5), tmp_path / "store", str(path))
+    hours, cut = stored_hours(tmp_path / "store", Span()), cut_of(tmp_path / "store", Span())
+    judging = judge(calibrated=True)
+    assert said(one.now for one in rejudge_fleet(hours, judging, cut)) == live
+    (fusion,) = [one for one in judging.memories if isinstance(one, Calibrated)]
+    assert fusion.model == model
 
 
 @pytest.mark.slow

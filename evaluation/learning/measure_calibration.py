@@ -1,0 +1,112 @@
+"""What a calibration is worth: false tickets avoided, real ones lost, and the Brier score, on
+worlds that no fit has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detectors.trust.calibration import Calibration
+from evaluation.learning.calibrate import TooFewLabelsError, calibrate
+from evaluation.learning.examples import Example, apart, examples
+from evaluation.learning.worlds import Opened
+from evaluation.metrics.intervals import share_interval
+
+LABELS = (20, 60, 120)  # how many incidents are labelled; 60 is the goal's
+DRAWS = 40  # fleets that label other incidents of the same worlds
+RESAMPLES = 2_000
+TICKET = "ticket"
+Worlds = Mapping[str, Sequence[Opened]]
+
+
+def table(fitted_on: Worlds, held_out: Worlds, seed: int = 0) -> list[dict[str, Any]]:
+    """A row for each number of labels: means over draws of labels, intervals over held-out
+    worlds, resampled whole.
+    """
+    pool = [one for world in fitted_on.values() for one in apart(_examples(world))]
+    held = {name: _examples(world) for name, world in held_out.items()}
+    return [_row(number, pool, held, seed) for number in LABELS if number <= len(pool)]
+
+
+def _examples(world: Sequence[Opened]) -> list[Example]:
+    return list(examples((one.opening, one.real, one.device) for one in world))
+
+
+def _row(
+    number: int, pool: Sequence[Example], held: Mapping[str, Sequence[Example]], seed: int
+) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    names = list(held)
+    tallies, briers, plain, refused = [], [], [], 0
+    for _ in range(DRAWS):
+        labels = [pool[int(i)] for i in rng.choice(len(pool), number, replace=False)]
+        try:
+            model = calibrate(labels)
+        except TooFewLabelsError:
+            refused += 1
+            continue
+        tallies.append([_tally(model, held[name]) for name in names])
+        every = [one for world in held.values() for one in world]
+        briers.append(_brier([model.probability(one.numbers) for one in every], every))
+        plain.append(_brier(_by_detector(labels, every), every))
+    if not tallies:
+        return {"labels": number, "draws": 0, "refused": refused}
+    mean = np.mean(np.array(tallies, dtype=float), axis=0)  # (world, figure)
+    return {
+        "labels": number,
+        "draws": len(tallies),
+        "refused": refused,
+        "false_tickets": _sum(mean, 0),
+        "false_avoided": _share(mean, 1, 0, rng),
+        "real_tickets": _sum(mean, 2),
+        "real_kept": _share(mean, 3, 2, rng),
+        "real_kept_exact": list(share_interval(round(_sum(mean, 3)), round(_sum(mean, 2)))),
+        "brier": {"with": fmean(briers), "without": fmean(plain)},
+    }
+
+
+def _tally(model: Calibration, world: Sequence[Example]) -> tuple[int, int, int, int]:
+    """False tickets, those that are lowered, real tickets, those that stay."""
+    tickets = [one for one in world if one.opening.severity == TICKET]
+    low = [model.lowers(one.opening, model.probability(one.numbers)) for one in tickets]
+    false = sum(not one.real for one in tickets)
+    avoided = sum(is_low and not one.real for one, is_low in zip(tickets, low, strict=True))
+    kept = sum(one.real and not is_low for one, is_low in zip(tickets, low, strict=True))
+    return false, avoided, len(tickets) - false, kept
+
+
+def _by_detector(labels: Sequence[Example], every: Sequence[Example]) -> list[float]:
+    """What is used without a model: each detector's share of real ones, by the rule of Jeffreys."""
+    found: dict[str, list[bool]] = {}
+    for one in labels:
+        found.setdefault(one.opening.detector, []).append(one.real)
+    share = {name: (sum(real) + 0.5) / (len(real) + 1) for name, real in found.items()}
+    overall = fmean(one.real for one in labels)
+    return [share.get(one.opening.detector, overall) for one in every]
+
+
+def _brier(probabilities: Sequence[float], every: Sequence[Example]) -> float:
+    return fmean((p - one.real) ** 2 for p, one in zip(probabilities, every, strict=True))
+
+
+def _sum(mean: NDArray[np.float64], column: int) -> float:
+    return float(mean[:, column].sum())
+
+
+def _share(
+    mean: NDArray[np.float64], hits: int, of: int, rng: np.random.Generator
+) -> dict[str, float | None]:
+    """A share over all worlds with a 95 % interval of worlds drawn again."""
+    total = mean[:, of].sum()
+    if not total:
+        return {"value": None, "low95": None, "high95": None}
+    rows = rng.integers(len(mean), size=(RESAMPLES, len(mean)))
+    sums = mean[rows].sum(axis=1)
+    shares = sums[:, hits] / np.where(sums[:, of] > 0, sums[:, of], np.nan)
+    low, high = np.nanpercentile(shares, [2.5, 97.5])
+    return {"value": float(mean[:, hits].sum() / total), "low95": low, "high95": high}

@@ -1,0 +1,137 @@
+"""Incidents of simulated fleets with the truth about them: what labels are drawn from.
+
+Small fleets read every half a minute: a label costs seconds of CPU. Fits see the split ``dev`` of
+some scenarios; what they are worth is measured on the split ``test``, whose worlds are drawn from
+wider ranges, on scenarios that no fit has seen, and on the worlds of another author.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from math import isnan, nan
+from pathlib import Path
+from typing import Any, Literal
+
+from detectors import DETECTORS
+from detectors.incidents import Incidents
+from detectors.trust.openings import Opening, opening_of
+from evaluation.independent import WORLDS
+from evaluation.independent.run import IndependentRun, run_of
+from evaluation.metrics.match import match
+from evaluation.metrics.panel import Candidate, Panel, judge
+from evaluation.runs.run import HOST_PERIOD_S, scaled
+from evaluation.runs.truths import plain_truths
+from pipeline.finding import Finding, Incident
+from simulator.fleet import Run, load_scenario, render
+
+STEP_S = 30.0
+# Detectors that see what these scenarios do; the others would double the CPU for no incident more.
+USED = (
+    "hang", "ib_link", "ib_flap", "frozen", "straggler", "xid", "availability", "throttle",
+    "thermal_rack", "waste", "ecc", "starvation",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A rendering: scenario or independent family, split, seed, and its size where it has none."""
+
+    name: str
+    split: Literal["dev", "test"]
+    seed: int
+    nodes: int = 0
+    days: float = 0.0
+    cases: int = 0
+
+    @property
+    def file(self) -> str:
+        """Name of the file of its incidents."""
+        return f"{self.name}-{self.split}-{self.seed}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An incident that opened, and whether something was really wrong with what it named."""
+
+    opening: Opening
+    device: str
+    real: bool
+
+
+def opened(world: World) -> tuple[list[Opened], float]:
+    """All incidents of a world but records, in the order in which they opened; GPU-months."""
+    run = made(world)
+    candidate = Candidate(
+        "ours", "fleet", Panel(lambda: [DETECTORS[name]() for name in USED], "fleet", Incidents)
+    )
+    periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), run.step_s)
+    host = {"host": max(HOST_PERIOD_S, run.step_s)}
+    until_ns = judge(run.observations(), [candidate], periods | host)
+    _, stray = match(plain_truths(run), candidate.alerts, until_ns)
+    false = {alert.id for alert in stray}
+    months = run.gpu_seconds / (86_400 * 30.4375)
+    return list(opened_of(candidate.findings, candidate.incidents, false)), months
+
+
+def made(world: World) -> Run | IndependentRun:
+    """The run of a world. ValueError as from render."""
+    if world.name in WORLDS:
+        return run_of(world.name, WORLDS[world.name], world.seed, world.split)
+    scenario = load_scenario(world.name)
+    swept = scenario.magnitude and world.split == "test"
+    return render(
+        scaled(scenario, world.nodes or None, world.cases or None),
+        world.seed,
+        magnitude="range" if swept else None,
+        split=world.split,
+        step_s=STEP_S,
+        days=world.days or None,
+        nodes=world.nodes or None,
+    )
+
+
+def opened_of(
+    findings: Iterable[Finding], incidents: Iterable[tuple[int, Incident]], false: set[str]
+) -> Iterator[Opened]:
+    """Incidents as they were reported first, and whether they are among the false ones."""
+    first: dict[str, Finding] = {}
+    for finding in findings:
+        first.setdefault(finding.id, finding)
+    known: set[str] = set()
+    for _, incident in incidents:
+        if incident.id in known or incident.severity == "record":
+            continue
+        known.add(incident.id)
+        root = incident.root
+        device = f"{root.host}/{root.kind}/{root.id}"
+        opening = opening_of(incident, first[incident.findings[0]])
+        yield Opened(opening, device, incident.id not in false)
+
+
+def cached(world: World, folder: Path) -> tuple[list[Opened], float]:
+    """Of a world, from its file where there is one."""
+    path = folder / world.file
+    if not path.exists():
+        write(path, *opened(world))
+    document = json.loads(path.read_bytes())
+    return [_of(row) for row in document["opened"]], float(document["gpu_months"])
+
+
+def write(path: Path, found: Sequence[Opened], months: float) -> None:
+    """A world's incidents as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [_row(one) for one in found]
+    path.write_text(json.dumps({"gpu_months": months, "opened": rows}, allow_nan=False))
+
+
+def _row(one: Opened) -> dict[str, Any]:
+    opening = asdict(one.opening)
+    plain = {k: None if isinstance(v, float) and isnan(v) else v for k, v in opening.items()}
+    return {"opening": plain, "device": one.device, "real": one.real}
+
+
+def _of(row: dict[str, Any]) -> Opened:
+    values = {k: nan if v is None else v for k, v in row["opening"].items()}
+    return Opened(Opening(**values), row["device"], row["real"])

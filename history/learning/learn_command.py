@@ -1,0 +1,76 @@
+"""``tocsin learn``: a model from the labels of a site, as a file for the gateway."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collector.cli.options import add_settings, inputs
+from collector.cli.parser import Parser
+from collector.config.load import load
+from evaluation.learning.extra import NotInstalledError
+
+if TYPE_CHECKING:
+    from evaluation.learning.examples import Example
+
+NAME = "learn"
+USAGE = "learn calibration --out FILE [options]"
+HELP = "Fit a model to the labels of incidents: the probability that a ticket is real."
+EXAMPLE = """\
+Examples:
+  tocsin learn calibration --out calibration.json
+  tocsin learn calibration --storage.path s3://bucket/fleet --out calibration.json
+
+Then detectors.calibration: calibration.json in the configuration of each gateway. Tickets that are
+hardly ever real on this fleet become records; pages stay. At least 8 incidents labelled real and 8
+labelled false are needed; docs/learning.md says what to expect. Needs the extra `learning`."""
+
+
+def options(parser: Parser) -> None:
+    """Which model, and where it goes."""
+    parser.add_argument("model", choices=("calibration",), help="what to learn")
+    parser.add_argument("--out", required=True, metavar="FILE", help="file of the model")
+    add_settings(parser, only=("storage",))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit it and write it; 0, or 1 where the labels or the store do not suffice."""
+    from evaluation.learning.calibrate import TooFewLabelsError, calibrate  # noqa: PLC0415 - an extra
+    from evaluation.learning.examples import apart  # noqa: PLC0415
+    from history.labels.stored import ledger_of  # noqa: PLC0415 - it needs polars
+    from history.learning.labelled import labelled  # noqa: PLC0415
+    from pipeline.store.files.layout import write_whole  # noqa: PLC0415
+    from pipeline.store.query.file_store import ChangingError  # noqa: PLC0415
+    from pipeline.store.query.labels import opening_rows  # noqa: PLC0415
+    from pipeline.store.query.store import Store  # noqa: PLC0415
+    from pipeline.store.remote.objects import RefusedError  # noqa: PLC0415
+
+    try:
+        store = Store(load(inputs(args)).config.storage.path)
+        ledger = ledger_of(store)
+        found = apart(labelled(opening_rows(store), ledger))
+        model = calibrate(found)
+        text = model.text() + "\n"
+        write_whole(Path(args.out).absolute(), lambda path: path.write_text(text, encoding="utf-8"))
+    except (RefusedError, ChangingError, OSError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 1
+    except NotInstalledError as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 1
+    except TooFewLabelsError as error:
+        print(f"tocsin: {error}; {len(ledger.labels)} labels in the store", file=sys.stderr)
+        return 1
+    lowered = [e for e in found if model.lowers(e.opening, model.probability(e.numbers))]
+    print(f"{args.out}: of {_counts(found)}; sha256 {model.hash[:16]}")
+    print(f"of these it would have recorded {_counts(lowered)} as no ticket")
+    for fault, (real, false) in model.faults.items():
+        print(f"  {fault}: {real} real, {false} false")
+    return 0
+
+
+def _counts(found: list[Example]) -> str:
+    real = sum(one.real for one in found)
+    return f"{real} real and {len(found) - real} false incidents"

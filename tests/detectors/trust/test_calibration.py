@@ -1,0 +1,170 @@
+"""A learnt probability lowers tickets, and nothing else, and never executes what its file holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detectors.incidents import Incidents
+from detectors.trust.calibrated import Calibrated, changed
+from detectors.trust.calibration import MAX_BYTES, Calibration, ModelError, read
+from detectors.trust.openings import DAY_NS, Opening, Openings
+from pipeline.finding import Finding, Severity
+from pipeline.observation import Event
+from tests.fakes import FakeClock, gpu, observed
+
+FAULT = "hang/rank_stuck"
+# Hardly any ticket of hang is real on this fleet.
+MODEL = Calibration(-5.0, {"kind=job": 9.0}, 0.1, {FAULT: (2, 20)})
+
+
+def finding(clock: FakeClock, index: int, severity: Severity, fault: str = FAULT) -> Finding:
+    """One that opens an incident of its own."""
+    now = clock.time_ns()
+    return Finding("hang", gpu(index), fault, "onset", severity, now, now, "It stands still.")
+
+
+class Fleet:
+    """Incidents of the findings that it is told."""
+
+    def __init__(self) -> None:
+        self.clock, self.fusion = FakeClock(), Calibrated(Incidents())
+
+    def tell(self, *findings: Finding, events: Sequence[Event] = ()) -> list[str]:
+        """Severities of what is said."""
+        self.clock.advance(1)
+        observation = replace(observed(self.clock), events=tuple(events))
+        return [one.severity for one in self.fusion.update(observation, findings)]
+
+    def learn(self, model: Calibration | None) -> None:
+        """The event."""
+        self.tell(events=[changed(model, "gateway", self.clock.time_ns())])
+
+
+def test_without_a_model_nothing_changes() -> None:
+    """Tickets stay tickets."""
+    fleet = Fleet()
+    assert fleet.tell(finding(fleet.clock, 0, "ticket")) == ["ticket"]
+
+
+def test_a_ticket_that_is_hardly_ever_real_becomes_a_record_and_a_page_stays() -> None:
+    """Also one that begins as a ticket and pages later."""
+    fleet = Fleet()
+    fleet.learn(MODEL)
+    first = finding(fleet.clock, 0, "ticket")
+    assert fleet.tell(first) == ["record"]
+    assert fleet.tell(finding(fleet.clock, 1, "page")) == ["page"]
+    louder = replace(first, severity="page", phase="ongoing", time_ns=fleet.clock.time_ns())
+    assert fleet.tell(louder) == ["page"]
+    assert fleet.fusion.lowered == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "faults"),
+    [("ib/link_down", {"ib/link_down": (0, 20)}), (FAULT, {})],
+    ids=["what a device reports of itself", "a fault with too few labels"],
+)
+def test_a_model_never_lowers(fault: str, faults: dict[str, tuple[int, int]]) -> None:
+    """However low the probability is."""
+    opening = Opening("hang", fault, "ticket", "gpu", "n1", 0)
+    assert not replace(MODEL, faults=faults).lowers(opening, 0.0)
+
+
+def test_a_model_that_ends_leaves_tickets_as_they_were_before_it() -> None:
+    """The event without a model."""
+    fleet = Fleet()
+    fleet.learn(MODEL)
+    fleet.learn(None)
+    assert fleet.tell(finding(fleet.clock, 0, "ticket")) == ["ticket"]
+
+
+def test_an_event_with_a_damaged_model_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """The model before it stays, and the log says why."""
+    fleet = Fleet()
+    fleet.learn(MODEL)
+    event = changed(MODEL, "gateway", fleet.clock.time_ns())
+    facts: dict[str, Any] = {"model": str(event.attributes["model"]).replace("-5.0", "-6.0")}
+    fleet.tell(events=[replace(event, attributes=facts)])
+    assert fleet.fusion.model == MODEL
+    assert "sha256" in caplog.text
+
+
+def test_what_is_lowered_stays_so_over_a_restart() -> None:
+    """The model, the history and each incident that is open; a state of before has none of it."""
+    fleet, other = Fleet(), Fleet()
+    fleet.learn(MODEL)
+    first = finding(fleet.clock, 0, "ticket")
+    fleet.tell(first)
+    other.fusion.restore(fleet.fusion.state())
+    assert other.fusion.model == MODEL
+    again = replace(first, times=2, again_ns=fleet.clock.time_ns(), phase="ongoing")
+    assert fleet.tell(again) == other.tell(again) == ["record"]
+    old = Fleet()
+    old.fusion.restore(Incidents().state())
+    assert old.fusion.model is None
+
+
+def test_a_file_gives_the_model_back(tmp_path: Path) -> None:
+    """With the same hash."""
+    path = tmp_path / "calibration.json"
+    path.write_text(MODEL.text() + "\n")
+    assert read(path) == MODEL
+    assert read(path).hash == MODEL.hash
+
+
+GOOD = json.loads(MODEL.text())
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "not JSON"),
+        ("\x80\x04pickle", "not JSON"),
+        ("[" * 50_000, "not JSON"),
+        ("[]", "format"),
+        (json.dumps(GOOD | {"format": "tocsin-calibration-9"}), "format"),
+        (json.dumps({k: v for k, v in GOOD.items() if k != "weights"}), "weights: missing"),
+        (json.dumps(GOOD | {"intercept": -4.0}), "sha256"),
+        (json.dumps(GOOD | {"intercept": "x"}), "wrong kind"),
+        (json.dumps(GOOD | {"intercept": True}), "wrong kind"),
+        (json.dumps(GOOD | {"weights": {"far": 1e300}}), "out of range"),
+        (json.dumps(GOOD | {"weights": [1]}), "wrong kind"),
+        (json.dumps(GOOD | {"faults": {"a": 1}}), "wrong kind"),
+        (json.dumps(GOOD | {"least": 1.5}), "below 1"),
+        (MODEL.text().replace("-5.0", "NaN"), "NaN"),
+        (" " * (MAX_BYTES + 1), "longer"),
+    ],
+)
+def test_a_damaged_file_is_refused_and_says_what_is_wrong(text: str, named: str) -> None:
+    """Also one that somebody made to do harm."""
+    with pytest.raises(ModelError, match=named):
+        Calibration.of(text)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    """It is not decoded."""
+    path = tmp_path / "calibration.json"
+    path.write_bytes(b"\x80\x81")
+    with pytest.raises(ModelError, match="not UTF-8"):
+        read(path)
+
+
+def test_the_numbers_of_an_incident_know_those_before_it() -> None:
+    """Of its fault within a day, of its host within a week, and of anything within minutes."""
+    openings = Openings()
+    one = Opening("hang", FAULT, "ticket", "gpu", "n1", 10 * DAY_NS, 20.0, 10.0)
+    assert openings.take(one)["alike"] == 0
+    later = openings.take(replace(one, opened_ns=one.opened_ns + DAY_NS // 2, host="n2"))
+    assert later["alike"] > 0
+    assert (later["again"], later["burst"]) == (0, 0)
+    last = openings.take(replace(one, opened_ns=one.opened_ns + 3 * DAY_NS))
+    assert last["alike"] == 0
+    assert last["again"] > 0
+    copy = Openings()
+    copy.prepare(openings.state())()
+    assert copy.take(one) == openings.take(one)
