@@ -133,5 +133,5 @@ def _row(one: Opened) -> dict[str, Any]:
 
 
 def _of(row: dict[str, Any]) -> Opened:
-    values = {k: nan if v is None else v for k, v in row["opening"].items()}
+    values: dict[str, Any] = {k: nan if v is None else v for k, v in row["opening"].items()}
     return Opened(Opening(**values), row["device"], row["real"])

@@ -59,7 +59,7 @@ def opening_rows(store: Store) -> list[Row]:
     findings = store.collect(store.table("findings").select(wanted)).sort("time", "seq")
     first = {row["id"]: row for row in reversed(findings.to_dicts())}
     opened = {row["id"]: row for row in reversed(incidents.to_dicts())}
-    found = []
+    found: list[Row] = []
     for row in sorted(opened.values(), key=lambda row: row["opened"]):
         root = next((first[one] for one in row["findings"] if one in first), None)
         if root is not None:

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from pipeline.observation import Value
 from simulator.fleet import effects, repair
 from simulator.fleet.events import JOBS
 from simulator.fleet.plan import Plan
@@ -54,7 +55,7 @@ def _new_driver(
     world: FleetState, *, node: int, slower: float, draws: float, told: bool
 ) -> Process:
     if told:
-        facts = {"reason": f"driver {NEW_DRIVER}", "seconds": 3600}
+        facts: dict[str, Value] = {"reason": f"driver {NEW_DRIVER}", "seconds": 3600}
         world.tell_node(JOBS, node, "maintenance_started", facts)
         yield MINUTE
     repair.power(world, node, on=False)
