@@ -7,6 +7,7 @@ fails differently later.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -32,6 +33,8 @@ from pipeline.observation import Observation
 BLOCK_S = 600.0
 # it must have differed for so long: rollouts and repairs take hours
 DECLARED_NS, MAJORITY_NS = 3600 * 10**9, 24 * 3600 * 10**9
+# A later version than the majority's: the first nodes of a rollout run it days before others.
+FIRST_OF_ROLLOUT_NS = 7 * 24 * 3600 * 10**9
 MIN_DEVICES, MAJORITY = 4, 0.8  # of one model
 # more hosts than this differ in the same way: a rollout
 ROLLOUT_HOSTS, ROLLOUT_SHARE = 3, 0.05
@@ -55,18 +58,30 @@ COMPARED = tuple(
 )
 # which is not compared with others' limits: sites cap nodes on purpose
 DECLARABLE = (*COMPARED, f"gpu.{POWER_LIMIT}")
+# facts whose values are versions
+VERSIONS = frozenset({"driver_version", "vbios", "firmware", "kernel", "mlx5_driver"})
 # facts that all devices of a host share
 OF_HOST = frozenset({"driver_version", "kernel", "mlx5_driver"})
 DECLARED = "declared"
 
 
 class _Odd(NamedTuple):
-    """A value that differs, what it should be, who says so, and whether many hosts have it."""
+    """A value that differs, what it should be, who says so, whether many hosts have it, and whether
+    it is a later version.
+    """
 
     value: str
     want: str
     basis: str
     rollout: bool
+    newer: bool
+
+    @property
+    def after_ns(self) -> int:
+        """For how long it must have differed."""
+        if self.basis == DECLARED:
+            return DECLARED_NS
+        return FIRST_OF_ROLLOUT_NS if self.newer and not self.rollout else MAJORITY_NS
 
 
 class _Found(NamedTuple):
@@ -88,7 +103,8 @@ class _Compared(NamedTuple):
 
 PAGE = Page(
     formula=(
-        "fact of a device != declared value for 1 h, or != the value of 80 % of its model for 24 h"
+        "fact of a device != declared value for 1 h, or != the value of 80 % of its model for 24 h "
+        "(7 d where it is a later version)"
     ),
     sources=("IBTA, InfiniBand Architecture Specification volume 1, 4.1.1 (GID)",),
     shows=gpu_columns("ecc_mode_current", "persistence_mode"),
@@ -119,7 +135,8 @@ class Drift(Stateful):
     """Compares versions and modes once in ten minutes; a ticket where one has differed for a day,
     from what is declared for an hour.
 
-    Where many hosts differ alike it is a rollout, and an info finding. ``declared`` (the setting
+    Where many hosts differ alike it is a rollout, and an info finding; a version that is later than
+    the others' is the first of one, and a ticket after a week. ``declared`` (the setting
     `detectors.drift.declared`) maps ``kind.fact`` to the value that all devices should have, as in
     ``{"gpu.driver_version": "580.95.05"}``; its mistakes are a ValueError.
 
@@ -183,7 +200,7 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
         for fact, found in kept.facts.items():
             for device, odd in found.odd.items():
                 since_ns = self._since.first(device, frame.kind, fact, at.mono_ns)
-                if at.mono_ns - since_ns >= (DECLARED_NS if odd.basis == DECLARED else MAJORITY_NS):
+                if at.mono_ns - since_ns >= odd.after_ns:
                     verdict = _verdict(frame.kind, fact, odd)
                     yield from self._standing.holds(
                         device, verdict, at, at.time_ns - (at.mono_ns - since_ns)
@@ -223,7 +240,11 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
                 value for value, _ in {(value, device.host) for device, (value, *_) in odd.items()}
             )
             found = {
-                whose: _Odd(*one, rollout=one[2] != DECLARED and hosts[one[0]] > most)
+                whose: _Odd(
+                    *one,
+                    rollout=one[2] != DECLARED and hosts[one[0]] > most,
+                    newer=fact in VERSIONS and _version(one[0]) > _version(one[1]),
+                )
                 for whose, one in odd.items()
             }
             facts[fact] = _Found(found, same - set(odd))
@@ -285,12 +306,21 @@ def _text(fact: str, value: str) -> str:
     return ":".join(value.split(":")[:4]) if fact == "gid" else value
 
 
+def _version(text: str) -> list[int]:
+    """Its numbers, in their order.
+
+    >>> _version("5.15.0-122-generic") < _version("6.8.0-40-generic")
+    True
+    """
+    return [int(number) for number in re.findall(r"[0-9]{1,18}", text)]
+
+
 def _fault(kind: str, fact: str) -> str:
     return f"drift/{kind}_{fact}"
 
 
 def _verdict(kind: str, fact: str, odd: _Odd) -> Verdict:
-    value, want, basis, rollout = odd
+    value, want, basis, rollout, _ = odd
     severity: Severity = "record" if rollout else "ticket"
     words = "subnet prefix" if fact == "gid" else fact.replace("_", " ")
     against = "as was declared" if basis == DECLARED else f"as {basis} devices of its model have"

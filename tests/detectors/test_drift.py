@@ -217,3 +217,21 @@ def test_a_value_that_no_device_can_have_is_refused(declared: dict[str, str]) ->
     """Every device would differ from it for ever, or none."""
     with pytest.raises(ValueError, match=r"is empty|neither 0|not a whole number of watts"):
         Drift(declared)
+
+
+@pytest.mark.slow
+def test_the_first_nodes_of_a_rollout_are_no_drift_and_a_node_left_behind_is() -> None:
+    """A later version than the others' is watched for a week; an earlier one is a ticket after a
+    day.
+    """
+    gpus = fleet(40)
+
+    def one_with(version: str) -> list[Device]:
+        return [
+            other(gpu, driver_version=version) if gpu.host == "n0" else gpu for gpu in gpus.values()
+        ]
+
+    ahead = Days(Drift())
+    assert not ahead.hours(26, one_with("999.10"))
+    assert {one.severity for one in ahead.hours(6 * 24, one_with("999.10"))} == {"ticket"}
+    assert {one.severity for one in Days(Drift()).hours(26, one_with("1.2"))} == {"ticket"}
