@@ -17,6 +17,7 @@ from dashboards import (
     fleet,
     gateway,
     gpu,
+    gpu_time,
     job,
     memory,
     node,
@@ -40,6 +41,7 @@ ALL: tuple[Dashboard, ...] = (
     agents.AGENTS_THEMSELVES,
     store.STORE,
     gateway.GATEWAY,
+    gpu_time.GPU_TIME,
     dcgm.DCGM,
 )
 

@@ -30,7 +30,7 @@ class Place:
 FLEET, NODE, GPU, FABRIC = "tocsin-fleet", "tocsin-node", "tocsin-gpu", "tocsin-fabric"
 JOB, MEMORY, THERMAL, WASTE = "tocsin-job", "tocsin-memory", "tocsin-thermal", "tocsin-waste"
 AGENTS, STORE, DCGM = "tocsin-agents", "tocsin-store", "tocsin-dcgm"
-GATEWAY = "tocsin-gateway"
+GATEWAY, GPU_TIME = "tocsin-gateway", "tocsin-gpu-time"
 
 INCIDENTS = Place(FLEET, 1)
 MAINTENANCE = Place(FLEET, 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from pipeline.catalog import KINDS, Metric, facts_of, field
@@ -36,6 +36,17 @@ FOREIGN: dict[str, tuple[str, ...]] = {
 }
 # What dcgm-exporter puts on every series of a GPU, and on every container's.
 DCGM_LABELS = ("gpu", "UUID", "device", "modelName", "Hostname", "pci_bus_id")
+
+# GPUs by the cause of what becomes of their time: recordings of rules/gpu_time.py, and their
+# labels. They count all nodes of a cluster: no node can be chosen.
+GPUS_BY_CAUSE, GPUS_BY_TEAM = "cluster:tocsin_gpus:by_cause", "team:tocsin_gpus:by_cause"
+GPUS_COUNTED, FAILURES = "cluster:tocsin_gpus:count", "cluster:tocsin_failures:increase1h"
+RECORDED: dict[str, tuple[str, ...]] = {
+    GPUS_BY_CAUSE: ("cause",),
+    GPUS_BY_TEAM: ("team", "cause"),
+    GPUS_COUNTED: (),
+    FAILURES: (),
+}
 
 _OPERATOR = re.compile(r"^(=~|!=|!~|=)?(.*)$", re.DOTALL)
 
@@ -101,6 +112,15 @@ def foreign(name: str, **matchers: str) -> str:
     return _selector(name, FOREIGN[name], {}, matchers)
 
 
+def recorded(name: str, **matchers: str) -> str:
+    """Selector of a series that a recording rule makes of a cluster.
+
+    >>> recorded(GPUS_BY_CAUSE, cause="lost")
+    'cluster:tocsin_gpus:by_cause{cluster=~"$cluster", cause="lost"}'
+    """
+    return _selector(name, RECORDED[name], {}, matchers, {"cluster": CHOSEN["cluster"]})
+
+
 def dialect(kind: str, name: str, of: Callable[[str], str] = str, **matchers: str) -> str:
     """A field as dcgm-exporter shows it, or what a function ``of`` makes of it: in base units,
     under whichever generation's name.
@@ -138,7 +158,11 @@ def _scaled(selector: str, scale: Fraction) -> str:
 
 
 def _selector(
-    name: str, known: tuple[str, ...], constant: dict[str, str], matchers: dict[str, str]
+    name: str,
+    known: tuple[str, ...],
+    constant: dict[str, str],
+    matchers: dict[str, str],
+    chosen: Mapping[str, str] = CHOSEN,
 ) -> str:
     for label in matchers:
         if RENAMED.get(label, label) in RENAMED.values():
@@ -149,7 +173,7 @@ def _selector(
             )
     return (
         f"{name}"
-        f"{{{', '.join(_matcher(*each) for each in {**CHOSEN, **constant, **matchers}.items())}}}"
+        f"{{{', '.join(_matcher(*each) for each in {**chosen, **constant, **matchers}.items())}}}"
     )
 
 

@@ -123,7 +123,8 @@ class Day:
         where Prometheus refuses.
         """
         expr = filled(
-            expression(target.expr, SHORTER), {**VARIABLES, "__range": f"{end - start:.0f}s"}
+            expression(target.expr, SHORTER),
+            {**VARIABLES, "__range": f"{end - start:.0f}s", "__range_s": f"{end - start:.0f}"},
         )
         data = self.prometheus.ask(
             "query_range", query=expr, start=f"{start:.3f}", end=f"{end:.3f}", step="1"

@@ -110,6 +110,16 @@ RARE: dict[str, Rare] = {
         'source="nccl",reason="time"',
         'source="nccl",reason="time"',
     ),
+    # Eight GPUs in service for ten minutes, in which two incidents page.
+    "gpu-time: GPU-hours per failure A": Rare(
+        {
+            'cluster:tocsin_gpus:by_cause{cluster="c1",cause="used"}': "8x60",
+            'cluster:tocsin_gpus:count{cluster="c1"}': "8x60",
+            'cluster:tocsin_failures:increase1h{cluster="c1"}': "12x60",
+        },
+        "{}",
+        8 / 12,
+    ),
     "fabric: Packets lost or repeated A": _port("tocsin_ib_port_out_of_sequence_total"),
     "fabric: Packets lost or repeated B": _port("tocsin_ib_port_packet_seq_err_total"),
     "fabric: Received with errors A": _port("tocsin_ib_port_receive_errors_total"),

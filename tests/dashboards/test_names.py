@@ -7,7 +7,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dashboards.queries import DCGM_LABELS, FOREIGN, RENAMED, TARGET
+from dashboards.queries import DCGM_LABELS, FOREIGN, RECORDED, RENAMED, TARGET
 from pipeline.catalog import FIELDS, METRICS
 from tests.dashboards.panels import DASHBOARDS, Target, targets
 from tests.dashboards.promql import bare, grouped, selectors, written
@@ -36,7 +36,7 @@ def _known() -> dict[str, set[str]]:
         name for field in FIELDS for row in field.dcgm for name in (row.name, row.new_name) if name
     }
     known |= {name: set(DCGM_LABELS) for name in dcgm}
-    known |= {name: set(labels) for name, labels in FOREIGN.items()}
+    known |= {name: set(labels) for name, labels in (FOREIGN | RECORDED).items()}
     for metric in METRICS:  # a label that Prometheus' own takes the name of
         known[metric.name] = {RENAMED.get(label, label) for label in known[metric.name]}
     return known
@@ -63,7 +63,8 @@ def _exists(target: Target) -> None:
     for selector in chosen:
         assert selector.series in KNOWN
         assert selector.labels <= KNOWN[selector.series] | set(TARGET)
-        assert {"cluster", "instance"} <= selector.labels
+        assert "cluster" in selector.labels
+        assert "instance" in selector.labels or selector.series in RECORDED
         labels |= KNOWN[selector.series]
     assert grouped(target.expr) <= labels
     assert set(re.findall(r"{{(\w+)}}", target.legend)) <= labels

@@ -16,7 +16,13 @@ from tests.dashboards.rare import RARE, Rare
 from tests.parts import need
 from tests.wait import PATIENCE_S
 
-VARIABLES = {**ANYTHING, "__rate_interval": "5m", "__interval": "1m", "__range": "10m"}
+VARIABLES = {
+    **ANYTHING,
+    "__rate_interval": "5m",
+    "__interval": "1m",
+    "__range": "10m",
+    "__range_s": "600",
+}
 EXPRESSIONS = {str(target): filled(target.expr, VARIABLES) for target in targets()}
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from detectors import faults
-from pipeline.catalog import FIELDS, METRICS
+from pipeline.catalog import FIELDS, KINDS, METRICS
 from pipeline.child import run
 from pipeline.finding import Action
 from rules import templates, words
@@ -67,6 +67,7 @@ def _known() -> set[str]:
         name for field in FIELDS for row in field.dcgm for name in (row.name, row.new_name) if name
     }
     ours = {metric.name for metric in (*METRICS, *(field.metric for field in FIELDS))}
+    ours |= {f"tocsin_{kind}_info" for kind in KINDS}
     return dcgm | ours | {"DCGM_EXP_XID_ERRORS_COUNT"} | FOREIGN
 
 
