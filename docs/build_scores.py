@@ -491,6 +491,31 @@ def _learnt_calibration(report: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
+def _learnt_nightly(report: Mapping[str, Any]) -> Iterator[str]:
+    """Each way to rank, by scenario."""
+    rows = report["learning"].get("nightly")
+    if rows is None:
+        yield "Not measured yet."
+        return
+    yield from _table(
+        ("Scenario", "Ranked by", "Ill in the last list of each fleet", "At most",
+         "Ill in lists a week before they are due", "Faults listed", "Listed before due, p50"),
+        (
+            (row["scenario"], row["way"], _found_by(row["last_night"]), row["last_night"]["best"],
+             _found_by(row["week_before"]),
+             f"{row['faults']['listed']}/{row['faults']['of']}",
+             "-" if row["lead_days"] is None else f"{row['lead_days']:.1f} d")
+            for row in rows
+        ),
+    )  # fmt: skip
+
+
+def _found_by(share: Mapping[str, Any]) -> str:
+    if not share["of"]:
+        return "-"
+    return f"{share['hits']}/{share['of']} ({share['low95']:.2f}-{share['high95']:.2f})"
+
+
 def _of_worlds(share: Mapping[str, Any]) -> str:
     if share["value"] is None:
         return "-"
@@ -503,6 +528,7 @@ def _worlds(files: Iterable[str]) -> str:
 
 TABLES = {
     "learning_calibration": _learnt_calibration,
+    "learning_nightly": _learnt_nightly,
     "installed": _installed,
     "goals": _goals,
     "later": _later,

@@ -86,6 +86,7 @@ COMMAND_FILES = (
     "history/labels/label_command.py",
     "history/labels/precision_command.py",
     "history/learning/learn_command.py",
+    "history/learning/nightly_command.py",
 )
 
 # Only these may catch everything, each for its reason.
@@ -199,6 +200,7 @@ NAMED_UPWARDS = {
     ("collector/cli/main.py", "history.labels.label_command"),
     ("collector/cli/main.py", "history.labels.precision_command"),
     ("collector/cli/main.py", "history.learning.learn_command"),
+    ("collector/cli/main.py", "history.learning.nightly_command"),
 }
 
 

@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "label": "history.labels.label_command",
     "precision": "history.labels.precision_command",
     "learn": "history.learning.learn_command",
+    "nightly": "history.learning.nightly_command",
     "maintenance": "collector.cli.maintenance",
     "check": "collector.cli.check",
     "preflight": "collector.cli.preflight",
