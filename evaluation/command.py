@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from collector.cli.spread import spread_options
 from evaluation.defaults import CASES, MAGNITUDES
 
 NAME = "score"
@@ -18,6 +19,7 @@ Examples:
   tocsin score --suite test --seeds 1001..1008 --resume .scores --json scores.json
   tocsin score --suite dev --scope fleet --detectors ours,gpud --magnitudes nominal,half,sweep
   tocsin score --suite test --plan --seed 5001 --resume .scores   (make score SEED=5001)
+  tocsin score --suite test --plan --seed 5001 --resume .scores --ray ray://head:10001
   tocsin score --suite test --report .scores .scores-of-yesterday --log docs/scoring.md
 
 Tune on dev, report on test. A seed gives different data in each suite; the ranges of test
@@ -90,9 +92,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="nodes of each run instead of the scenario's own; cases scale with them",
     )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes (default: one per core)"
-    )
+    spread_options(parser, "one per core")
     parser.add_argument("--resume", metavar="DIR", help="keep results here and continue from them")
     parser.add_argument(
         "--report",

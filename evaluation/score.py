@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from collector.cli.spread import spread
 from collector.config.raw_setting import ConfigError
 from collector.version import VERSION
 from evaluation.baselines import BASELINES
@@ -31,6 +32,8 @@ from evaluation.runs.scenarios import known_ids
 from evaluation.runs.suite import Claim, suite
 from evaluation.runs.table import tables
 from evaluation.steps import Steps, span
+from pipeline.pieces.interface import Executor
+from pipeline.pieces.processes import Processes
 
 SEEDS: Mapping[str, tuple[int, ...]] = {"dev": (1, 2), "test": (1001, 1002)}
 LOG, NOWHERE = Path("docs") / "scoring.md", "-"
@@ -49,6 +52,7 @@ OF_A_RUN = (
     "days",
     "nodes",
     "workers",
+    "ray",
     "resume",
     "dump",
 )
@@ -61,19 +65,24 @@ def score(args: argparse.Namespace) -> int:
     if args.report:
         _refuse(args, OF_A_RUN, "--report runs nothing, and says what the folders hold")
         return _report(args)
-    wanted, workers = _wanted(args), _workers(args)
+    if args.ray and args.dump:
+        raise ConfigError("--dump writes on the machine that runs a scenario: not with --ray")
+    wanted = _wanted(args)
     try:
         jobs = jobs_of(wanted) if args.plan is None else suite(_claim(wanted, args))
     except ValueError as error:
         raise ConfigError(f"--scenario: {error}") from error
     code, commit = code_hash(), log.commit_of(ROOT)
     with contextlib.ExitStack() as stack:
+        executor = stack.enter_context(spread(args)) or Processes(_workers(args))
         folder = _folder(args.resume, stack)
         remaining = [job for job in jobs if args.dump or not still_good(folder, job, code)]
         if args.plan is not None:
-            print(_announced(remaining, len(jobs) - len(remaining), workers), file=sys.stderr)
+            print(
+                _announced(remaining, len(jobs) - len(remaining), executor.slots), file=sys.stderr
+            )
         failed, interrupted = _run(
-            remaining, folder, code, workers, args.dump, done=len(jobs) - len(remaining)
+            remaining, folder, code, executor, args.dump, done=len(jobs) - len(remaining)
         )
         done = [job for job in jobs if job.name not in failed and still_good(folder, job, code)]
         results = list(results_of(folder, done))
@@ -92,7 +101,7 @@ def score(args: argparse.Namespace) -> int:
             "suite": wanted.split,
             "failed": failed,
             "cpu_hours": round(sum(result.get("cpu_s", 0.0) for result in results) / 3600, 2),
-            "workers": workers,
+            "workers": executor.slots,
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
             f"{platform.python_version()}",
         }
@@ -167,9 +176,7 @@ def _wanted(args: argparse.Namespace) -> Wanted:
 
 
 def _workers(args: argparse.Namespace) -> int:
-    """How many processes. ConfigError for less than one."""
-    if args.workers is not None and args.workers < 1:
-        raise ConfigError(f"--workers: {args.workers} is not a number of processes")
+    """How many processes on this machine."""
     return args.workers or os.cpu_count() or 1
 
 
@@ -233,7 +240,13 @@ def _candidates(text: str) -> tuple[bool, tuple[str, ...]]:
 
 
 def _run(
-    remaining: Sequence[Job], folder: Path, code: str, workers: int, dump: str | None, *, done: int
+    remaining: Sequence[Job],
+    folder: Path,
+    code: str,
+    executor: Executor,
+    dump: str | None,
+    *,
+    done: int,
 ) -> tuple[dict[str, str], bool]:
     """Run jobs, showing how far it is; those that failed with their errors, and
     whether it was interrupted.
@@ -242,7 +255,7 @@ def _run(
     steps = Steps(done + len(remaining), done, sys.stderr, sum(map(seconds_of, remaining)))
     try:
         with contextlib.closing(
-            run_jobs(remaining, folder, code, workers, Path(dump) if dump else None)
+            run_jobs(remaining, folder, code, executor, Path(dump) if dump else None)
         ) as ended:
             for job in ended:
                 steps.step(job.job.name, seconds_of(job.job))

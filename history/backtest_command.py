@@ -7,8 +7,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,16 +16,18 @@ from zoneinfo import ZoneInfo
 
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
+from collector.cli.spread import spread_options
 from collector.config.error import ConfigError
 from history.command import bring, find, site_options
 
 if TYPE_CHECKING:
-    from collector.replaying.rejudge import Rejudged
+    from collector.cli.progress import Progress
     from collector.replaying.stored import Span
     from history.backtest.judgeable import Judgeable
     from history.backtest.judged import History
+    from history.backtest.pieces import Asked
     from history.backtest.report import Backtest
-    from pipeline.judged import JudgedObservation
+    from pipeline.pieces.interface import Executor
 
 NAME = "backtest"
 USAGE = (
@@ -38,6 +40,7 @@ Examples:
   tocsin backtest --prometheus http://prometheus:9090 --since 90d -o report.html
   tocsin backtest --from history --known drains.csv --known events.txt -o report.html
   tocsin backtest --from history --write tocsin.yaml -o report.md
+  tocsin backtest --from /mnt/history --ray ray://head:10001 -o report.html   (a shared folder)
 
 --known is a CSV file with the columns node, opened, closed, cause (tickets, repairs), or the output
 of: sacctmgr -nP show event Event=Node Start=2026-08-01 Format=NodeName,Start,End,State,Reason,User
@@ -90,6 +93,7 @@ def options(parser: Parser) -> None:
         "--write", default="", metavar="FILE", help="write the configuration that follows"
     )
     site_options(parser)
+    spread_options(parser)
     add_settings(parser, only=("detectors",))
 
 
@@ -97,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
     """Import where that is asked for, judge, count, write; 0, or 1 where nothing can be judged."""
     try:
         from history.site.series import SiteError  # noqa: PLC0415 - heavy imports: not for --help
+        from pipeline.pieces.interface import PiecesError  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigError(f"backtest needs {error.name}: pip install 'tocsin[history]'") from None
     output = Path(args.output) if args.output else None
@@ -108,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         try:
             return _backtest(args, _root(args, stack), output, zone)
-        except (SiteError, OSError) as error:
+        except (SiteError, PiecesError, OSError) as error:
             print(f"tocsin: {error}", file=sys.stderr)
             return 1
 
@@ -168,29 +173,38 @@ def _made(args: argparse.Namespace, root: Path, zone: tzinfo) -> Backtest | None
 
 
 def _history(args: argparse.Namespace, root: Path, span: Span) -> History:
-    from collector.agent.judge import node_horizon_of  # noqa: PLC0415
     from collector.cli.progress import Progress  # noqa: PLC0415
+    from collector.cli.spread import spread  # noqa: PLC0415
     from collector.config.load import load  # noqa: PLC0415
-    from collector.replaying.nodes import rejudge_nodes  # noqa: PLC0415
-    from collector.replaying.stored import extent, stored_hours  # noqa: PLC0415
-    from history.backtest.judged import judged  # noqa: PLC0415
-    from pipeline.clock import SystemClock  # noqa: PLC0415
-    from pipeline.selfmetrics import SelfMetrics  # noqa: PLC0415
+    from collector.replaying.stored import extent  # noqa: PLC0415
+    from history.backtest.judged import together  # noqa: PLC0415
+    from history.backtest.pieces import Asked, history_of  # noqa: PLC0415
 
-    config, where = load(inputs(args)).config, extent(root, span)
+    where = begin_us, end_us = extent(root, span)
     able = _judgeable(root, where)
-    names = [one.name for one in able if one.is_judged]
-    metrics, clock, bar = SelfMetrics(), SystemClock(), Progress(sys.stderr)
-    again = rejudge_nodes(
-        stored_hours(root, span),
-        lambda: node_horizon_of(config, metrics, clock, names, shadow=False),
-    )
-    try:
-        history = judged(_followed(again, where, bar))
-    finally:
-        bar.close()
+    names = tuple(one.name for one in able if one.is_judged)
+    asked = Asked(load(inputs(args)).config, root.absolute(), span, names)
+    with spread(args) as executor, closing(Progress(sys.stderr)) as bar:
+        if executor is None:
+            step = lambda ns: bar((ns // 1000 - begin_us) / max(end_us - begin_us, 1))  # noqa: E731
+            histories = [history_of(asked, step)]
+        else:
+            histories = _spread(asked, executor, bar)
+    history = together(histories)
     history.judgeable = able
     return history
+
+
+def _spread(asked: Asked, executor: Executor, bar: Progress) -> list[History]:
+    """Some nodes in each piece."""
+    from collector.replaying.nodes import NODES_AT_ONCE  # noqa: PLC0415
+    from collector.replaying.stored import hosts_of  # noqa: PLC0415
+    from history.backtest.pieces import history_of  # noqa: PLC0415
+    from pipeline.pieces.interface import of_hosts, results  # noqa: PLC0415
+
+    hosts = hosts_of(asked.root, asked.span)
+    pieces = of_hosts(hosts, executor.slots, NODES_AT_ONCE, lambda part: replace(asked, nodes=part))
+    return results(executor, history_of, pieces, bar)
 
 
 def _judgeable(root: Path, extent_us: tuple[int, int]) -> list[Judgeable]:
@@ -200,16 +214,6 @@ def _judgeable(root: Path, extent_us: tuple[int, int]) -> list[Judgeable]:
 
     begin, end = (datetime.fromtimestamp(us / 1e6, UTC) for us in extent_us)
     return judgeable(coverage(Store(root), begin, end))
-
-
-def _followed(
-    every: Iterable[Rejudged], extent_us: tuple[int, int], bar: object
-) -> Iterator[JudgedObservation]:
-    begin, end = extent_us
-    for again in every:
-        share = (again.now.observation.time_ns // 1000 - begin) / max(end - begin, 1)
-        bar(share)  # type: ignore[operator]
-        yield again.now
 
 
 def _zone(name: str) -> tzinfo:

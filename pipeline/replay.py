@@ -44,9 +44,10 @@ def parts(
     since_us: int | None = None,
     until_us: int | None = None,
     tables: Collection[str] = TABLES,
+    hosts: Collection[str] = (),
 ) -> Iterator[Part]:
     """As ``replay``, hour by hour and node by node; of some ``tables`` only, ``reads`` among
-    them.
+    them. Files that can only hold rows of others than ``hosts`` (none means all) are not read.
     """
     hours = [
         hour
@@ -60,6 +61,6 @@ def parts(
             if (since_us is None or at >= since_us) and (until_us is None or at < until_us):
                 yield seen
 
-    for stretch in stretches(root, hours, tables):
+    for stretch in stretches(root, hours, tables, hosts):
         end_us = int(stretch.reads.time_us.max(initial=0)) // HOUR_US * HOUR_US + HOUR_US
         yield Part(end_us, ((name, spanned(node)) for name, node in nodes(stretch)))

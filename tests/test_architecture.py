@@ -47,6 +47,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "polars": ("pipeline/store/",),
     "rich": ("collector/cli/terminal.py", "collector/cli/progress.py"),
     "shtab": ("collector/cli/completion.py",),
+    "ray": ("pipeline/pieces/on_ray.py",),
     "obstore": ("pipeline/store/remote/objects.py",),
     "cramjam": ("history/site/remote_read.py",),
     "google": ("history/site/messages.py", "history/site/remote_read.py"),

@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,10 +15,12 @@ from typing import Any
 
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
+from collector.cli.spread import spread, spread_options
 from collector.cli.stop import SignalStop
 from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
+from pipeline.pieces.interface import Executor, PiecesError
 from pipeline.store.files.lock import DirectoryTakenError
 from pipeline.store.keep.policy import REASONS
 from pipeline.store.remote.upload_plan import scheme
@@ -32,6 +33,7 @@ Examples:
   tocsin compact --once                               (this node's store, as the agent does)
   tocsin compact --storage.path s3://bucket/fleet     (one per cluster, runs until it is stopped)
   tocsin compact --shared --storage.path /mnt/fleet --once
+  tocsin compact --once --storage.path s3://bucket/fleet --ray ray://head:10001
 
 On a node the files of a past day are merged into one per table, roll-ups of 1 and 15 minutes are
 built, and storage.retention and storage.most_bytes are applied; the agent may be running. In an
@@ -59,23 +61,27 @@ def options(parser: Parser) -> None:
         action="store_true",
         help="the directory is shared by many nodes, not a node's own",
     )
+    spread_options(parser)
     add_settings(parser, only=("storage",))
 
 
 def run(args: argparse.Namespace) -> int:
     """Compact until stopped; with --once 1 where that one run failed."""
     config = load(inputs(args)).config
-    work = _work(config, shared=args.shared, confirmed=args.confirm_removal)
-    if args.once:
-        return int(_attempt(work))
-    ending = SignalStop().on_signals()
-    while not ending.is_set():
-        _attempt(work)
-        ending.wait(EVERY_S)
+    with spread(args) as executor:
+        work = _work(config, executor, shared=args.shared, confirmed=args.confirm_removal)
+        if args.once:
+            return int(_attempt(work))
+        ending = SignalStop().on_signals()
+        while not ending.is_set():
+            _attempt(work)
+            ending.wait(EVERY_S)
     return 0
 
 
-def _work(config: Config, *, shared: bool, confirmed: bool) -> Callable[[], str]:
+def _work(
+    config: Config, executor: Executor | None, *, shared: bool, confirmed: bool
+) -> Callable[[], str]:
     """One run over the store that is meant, with what to say of it;
     ConfigError where it is none.
     """
@@ -84,7 +90,9 @@ def _work(config: Config, *, shared: bool, confirmed: bool) -> Callable[[], str]
     if local and not Path(url).is_dir():
         raise ConfigError(f"storage.path: {url} does not exist")
     if shared or not local:
-        return lambda: _cluster(config)
+        return lambda: _cluster(config, executor)
+    if executor:
+        raise ConfigError("--workers, --ray: a node's own store is compacted by one process")
     return lambda: _node(config, confirmed=confirmed)
 
 
@@ -94,7 +102,7 @@ def _attempt(work: Callable[[], str]) -> bool:
     objects: Any = importlib.import_module("pipeline.store.remote.objects")
     try:
         print(work(), flush=True)
-    except (OSError, DirectoryTakenError, objects.RefusedError) as error:
+    except (OSError, DirectoryTakenError, PiecesError, objects.RefusedError) as error:
         print(f"tocsin: {error}", file=sys.stderr, flush=True)
         return True
     return False
@@ -130,12 +138,10 @@ def _node(config: Config, *, confirmed: bool) -> str:
     return "\n".join(lines)
 
 
-def _cluster(config: Config) -> str:
-    objects: Any = importlib.import_module("pipeline.store.remote.objects")
-    cluster: Any = importlib.import_module("pipeline.store.keep.cluster")
+def _cluster(config: Config, executor: Executor | None) -> str:
+    pieces: Any = importlib.import_module("pipeline.store.keep.cluster_pieces")
     target = replace(config.storage.upload.target, url=config.storage.path)
-    with tempfile.TemporaryDirectory(prefix="tocsin-compact-") as scratch:
-        done = cluster.Cluster(objects.open_objects(target), _now_us(), Path(scratch)).compact()
+    done = pieces.compact(target, _now_us(), executor)
     return "\n".join(
         [
             (

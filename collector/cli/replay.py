@@ -8,6 +8,7 @@ import argparse
 
 from collector.cli.options import add_settings
 from collector.cli.parser import Parser
+from collector.cli.spread import spread_options
 
 HORIZONS = ("node", "fleet")
 
@@ -21,11 +22,16 @@ Examples:
   tocsin replay --from /var/lib/tocsin --off-trial | jq 'select(.severity == "page")'
   tocsin replay --from /var/lib/tocsin --compare
   tocsin replay --from s3://bucket/fleet --horizon fleet --since 2h
+  tocsin replay --from s3://bucket/fleet --since 90d --ray ray://head:10001
 
 With --horizon node each node is judged alone, as its agent does. With --horizon fleet all nodes are
 judged together, as the gateway does; where its store is in the same place, exactly what it judged.
 Detectors start without a baseline: --warm-up runs them on earlier data first, without output. Read
-intervals and the XID table are those of the configuration (--config)."""
+intervals and the XID table are those of the configuration (--config).
+
+--workers and --ray judge some nodes in each process, with the same output. With --horizon fleet
+all nodes are judged together in one process. A store must have the same path or URL on all machines
+of a Ray cluster."""
 
 
 def options(parser: Parser) -> None:
@@ -75,6 +81,7 @@ def options(parser: Parser) -> None:
         action="store_true",
         help="print only differences from the stored findings; exit 1 if there are any",
     )
+    spread_options(parser)
     add_settings(parser, only=("storage", "sources", "detectors"))
 
 

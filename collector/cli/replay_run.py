@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from collector.agent.judge import judge_of, node_horizon_of
 from collector.cli.local_copy import near
 from collector.cli.options import inputs
 from collector.cli.progress import Progress
+from collector.cli.replay_pieces import Counted, Line, Question, answer, merged, said
+from collector.cli.spread import spread
 from collector.cli.time_args import moment
 from collector.config.load import load
 from collector.config.raw_setting import ConfigError
-from collector.config.settings import Config
 from collector.config.units import Seconds
-from collector.replaying.arrivals import cut_of
-from collector.replaying.fleet import rejudge_fleet
-from collector.replaying.lines import differences, lines
-from collector.replaying.nodes import rejudge_nodes
-from collector.replaying.rejudge import Rejudged
-from collector.replaying.stored import Span, extent, stored_hours
+from collector.replaying.nodes import NODES_AT_ONCE
+from collector.replaying.stored import Span, extent, hosts_of
 from detectors import DETECTORS
 from pipeline.arrival_cut import GATEWAY
-from pipeline.clock import SystemClock
-from pipeline.frame import Device
-from pipeline.observation import Observation
-from pipeline.roster import FLEET
-from pipeline.selfmetrics import SelfMetrics
+from pipeline.pieces.interface import Executor, Piece, PiecesError, of_hosts, results
 from pipeline.store.files.schema import TABLES
 from pipeline.store.files.slice import Window
 from pipeline.store.remote.objects import RefusedError
@@ -45,96 +36,98 @@ def replay(args: argparse.Namespace) -> int:
     """Judge again and print; 1 where nothing is there, or where a comparison differs."""
     config = load(inputs(args)).config
     shown, read = _spans(args)
-    names = _names(args.detectors)
-    if args.horizon == "fleet" and args.compare:
+    fleet = args.horizon == "fleet"
+    if fleet and args.compare:
         raise ConfigError("--horizon fleet: --compare is for agents, which judge their own node")
     url, setting = (args.root, "--from") if args.root else (config.storage.path, "storage.path")
+    question = Question(
+        config,
+        url if "://" in url else str(Path(url).absolute()),
+        setting,
+        shown,
+        read,
+        _window(read),
+        _names(args.detectors),
+        fleet=fleet,
+        shadow=not args.off_trial,
+        compare=args.compare,
+        hosts=tuple(args.host),
+    )
     try:
-        with tempfile.TemporaryDirectory(prefix="tocsin-fetched-") as scratch:
-            root, fetch = near(url, config.storage.upload.target, Path(scratch), setting)
-            fleet = args.horizon == "fleet"
-            hosts = (*args.host, GATEWAY) if fleet and args.host else tuple(args.host)
-            fetch(TABLES, _window(read), hosts)
-            every = _rejudged(args, config, root, read, names)
-            with contextlib.closing(Progress(sys.stderr, streaming=True)) as bar:
-                followed = _followed(every, extent(root, read), bar)
-                return _print(followed, shown, bar, compare=args.compare)
-    except (RefusedError, OSError) as error:
+        with (
+            spread(args) as executor,
+            contextlib.closing(Progress(sys.stderr, streaming=True)) as bar,
+        ):
+            if executor is None:
+                return _here(question, bar)
+            return _spread(question, executor, bar, is_far=bool(args.ray))
+    except (RefusedError, OSError, PiecesError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return FAILED
 
 
-def _print(every: Iterable[Rejudged], shown: Span, bar: Progress, *, compare: bool) -> int:
-    count: Counter[str] = Counter()
-    nodes = _Nodes()
-    for again in every:
-        observation = again.now.observation
-        if not shown.holds(observation.time_ns // 1000):
-            continue
-        nodes.count(observation)
-        documents = list(differences(again) if compare else lines(again.now))
-        count.update(document["type"] for document in documents)
-        count["observation"] += 1
-        for document in documents:
-            bar.print(json.dumps(document))
+def _here(question: Question, bar: Progress) -> int:
+    """Hour by hour in this process."""
+    with _local(question, TABLES) as (asked, root):
+        begin_us, end_us = extent(root, question.read)
+
+        def step(time_ns: int) -> None:
+            bar((time_ns // 1000 - begin_us) / max(end_us - begin_us, 1))
+
+        counted = Counted()
+        return _print(asked, said(asked, counted, step), counted, bar)
+
+
+def _spread(question: Question, executor: Executor, bar: Progress, *, is_far: bool) -> int:
+    """Some nodes in each piece, by many processes; all in one at the horizon of the fleet.
+
+    Where they are ``is_far`` each gets its files from the store itself.
+    """
+    if question.fleet:
+        print(
+            "tocsin: --horizon fleet: all nodes are judged together, as one piece", file=sys.stderr
+        )
+    with _local(question, ("reads",) if is_far else TABLES) as (near_by, root):
+        asked = question if is_far else near_by
+        pieces = [Piece("all nodes", asked)]
+        if not question.fleet:
+            hosts = hosts_of(root, question.read, question.hosts)
+            pieces = of_hosts(
+                hosts, executor.slots, NODES_AT_ONCE, lambda part: replace(asked, nodes=part)
+            )
+        answers = results(executor, answer, pieces, bar)
+    counted = Counted()
+    for one in answers:
+        counted.add(one.counted)
+    return _print(question, merged(answers), counted, bar)
+
+
+@contextlib.contextmanager
+def _local(question: Question, tables: tuple[str, ...]) -> Iterator[tuple[Question, Path]]:
+    """The question of a folder that has these tables, copied where the store is far away."""
+    with tempfile.TemporaryDirectory(prefix="tocsin-fetched-") as scratch:
+        target = question.config.storage.upload.target
+        root, fetch = near(question.url, target, Path(scratch), question.setting)
+        hosts = (*question.hosts, GATEWAY) if question.fleet and question.hosts else question.hosts
+        fetch(tables, question.window, hosts)
+        yield replace(question, url=str(root)), root
+
+
+def _print(asked: Question, found: Iterable[Line], counted: Counted, bar: Progress) -> int:
+    for line in found:
+        bar.print(line.text)
+    bar.close()
+    count = counted.count
     result = (
         f"{count['difference']} differences from the stored findings"
-        if compare
-        else _counted(count)
+        if asked.compare
+        else f"{count['finding']} findings, {count['incident']} incidents"
     )
     print(
-        f"tocsin: {count['observation']} observations of {len(nodes.names)} nodes: {result}",
+        f"tocsin: {count['observation']} observations of {len(counted.nodes)} nodes: {result}",
         file=sys.stderr,
     )
     return FAILED if not count["observation"] or count["difference"] else DONE
-
-
-class _Nodes:
-    """The nodes that observations are of, joined or not."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-        self._devices: dict[tuple[str, str], tuple[Device, ...]] = {}
-
-    def count(self, observation: Observation) -> None:
-        """Those of one more."""
-        if observation.host != FLEET:
-            self.names.add(observation.host)
-            return
-        for frame in observation.frames:
-            key = observation.source, frame.kind
-            if self._devices.get(key) is not frame.devices:
-                self._devices[key] = frame.devices
-                self.names |= {device.host for device in frame.devices}
-
-
-def _counted(count: Counter[str]) -> str:
-    return f"{count['finding']} findings, {count['incident']} incidents"
-
-
-def _followed(
-    every: Iterable[Rejudged], extent_us: tuple[int, int], bar: Progress
-) -> Iterator[Rejudged]:
-    """The same, with a bar that shows how much is done."""
-    begin_us, end_us = extent_us
-    for again in every:
-        bar((again.now.observation.time_ns // 1000 - begin_us) / max(end_us - begin_us, 1))
-        yield again
-    bar.close()
-
-
-def _rejudged(
-    args: argparse.Namespace, config: Config, root: Path, read: Span, names: tuple[str, ...] | None
-) -> Iterator[Rejudged]:
-    """All of a span, judged at the horizon that was asked for."""
-    hours, shadow = stored_hours(root, read, frozenset(args.host)), not args.off_trial
-    metrics, clock = SelfMetrics(), SystemClock()
-    if args.horizon == "fleet":
-        judge = judge_of(config, metrics, clock, names, shadow=shadow, calibrated=True)
-        return rejudge_fleet(hours, judge, cut_of(root, read))
-    return rejudge_nodes(
-        hours, lambda: node_horizon_of(config, metrics, clock, names, shadow=shadow)
-    )
 
 
 def _names(text: str) -> tuple[str, ...] | None:

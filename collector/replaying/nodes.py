@@ -23,19 +23,33 @@ def rejudge_nodes(stored: Iterable[Hours], make: Callable[[], NodeHorizon]) -> I
 
     What a gateway stored is of no node, and left out.
     """
+    for _, every in rejudge_hours(stored, make):
+        yield from every
+
+
+def rejudge_hours(
+    stored: Iterable[Hours], make: Callable[[], NodeHorizon]
+) -> Iterator[tuple[Hours, Iterator[Rejudged]]]:
+    """As ``rejudge_nodes``, hour by hour; each is to be read before the next."""
     judges: list[NodeHorizon] = []
     place: dict[str, int] = {}  # of each node, as they come
     for hours in stored:
-        groups: dict[int, list[tuple[str, Iterator[JudgedObservation]]]] = {}
-        for name, node in hours.nodes:
-            if is_gateway(name):
-                continue
-            number = place.setdefault(name, len(place)) // NODES_AT_ONCE
-            groups.setdefault(number, []).append((name, node))
-        for number, group in sorted(groups.items()):
-            while number >= len(judges):
-                judges.append(make())
-            yield from _judged(group, judges[number])
+        yield hours, _hour(hours, judges, place, make)
+
+
+def _hour(
+    hours: Hours, judges: list[NodeHorizon], place: dict[str, int], make: Callable[[], NodeHorizon]
+) -> Iterator[Rejudged]:
+    groups: dict[int, list[tuple[str, Iterator[JudgedObservation]]]] = {}
+    for name, node in hours.nodes:
+        if is_gateway(name):
+            continue
+        number = place.setdefault(name, len(place)) // NODES_AT_ONCE
+        groups.setdefault(number, []).append((name, node))
+    for number, group in sorted(groups.items()):
+        while number >= len(judges):
+            judges.append(make())
+        yield from _judged(group, judges[number])
 
 
 def _judged(

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.arrival_cut import GATEWAY
 from pipeline.judged import JudgedObservation
 from pipeline.replay import parts
 from pipeline.store.decode.nodes import Seen
@@ -40,10 +41,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Observations up to ``end_us``, unix time in microseconds, of each node by its name."""
+    """Observations up to ``end_us``, unix time in microseconds, of each node by its name; of files,
+    or of an agent's log.
+    """
 
     end_us: int
     nodes: Iterator[tuple[str, Iterator[JudgedObservation]]]
+    is_logged: bool = False
 
 
 def stored(root: Path, span: Span, hosts: Collection[str] = ()) -> Iterator[JudgedObservation]:
@@ -56,18 +60,37 @@ def stored(root: Path, span: Span, hosts: Collection[str] = ()) -> Iterator[Judg
             yield from node
 
 
+def name_of(node: str) -> str:
+    """The host's name of a node: of several with one name the others are numbered
+    (pipeline/store/decode/machines.py).
+
+    >>> name_of("n1~2")
+    'n1'
+    """
+    return node.partition("~")[0]
+
+
 def stored_hours(
-    root: Path, span: Span, hosts: Collection[str] = (), tables: Collection[str] = TABLES
+    root: Path,
+    span: Span,
+    hosts: Collection[str] = (),
+    tables: Collection[str] = TABLES,
+    nodes: Collection[str] = (),
 ) -> Iterator[Hours]:
     """As ``stored``, hour by hour and node by node; the nodes of an hour may be read in turn.
-    Files of other ``tables`` are not read.
+    Files of other ``tables``, and of other hosts than ``nodes`` (all nodes of these names; none
+    means all), are not read.
 
     The log is read before files are listed, so that nothing falls between when a segment is sealed
     meanwhile; what stands in both is taken from the files.
     """
+
+    def wanted(name: str) -> bool:
+        return (not hosts or name in hosts) and (not nodes or name_of(name) in nodes)
+
     logged: dict[str, list[JudgedObservation]] = {}
     for judged in _logged(root / "wal", span):
-        if not hosts or judged.observation.host in hosts:
+        if wanted(judged.observation.host):
             logged.setdefault(judged.observation.host, []).append(judged)
     last: dict[tuple[str, str], int] = {}
 
@@ -82,14 +105,24 @@ def stored_hours(
             if observation.seq > last.get((observation.host, observation.boot_id), -1):
                 yield judged
 
-    for part in parts(root, since_us=span.since_us, until_us=span.until_us, tables=tables):
+    since_us, until_us = span.since_us, span.until_us
+    for part in parts(root, since_us=since_us, until_us=until_us, tables=tables, hosts=nodes):
         yield Hours(
-            part.end_us,
-            ((name, sealed(node)) for name, node in part.nodes if not hosts or name in hosts),
+            part.end_us, ((name, sealed(node)) for name, node in part.nodes if wanted(name))
         )
     if logged:
         end_us = 1 + max(node[-1].observation.time_ns for node in logged.values()) // 1000
-        yield Hours(end_us, ((name, unsealed(node)) for name, node in logged.items()))
+        yield Hours(end_us, ((name, unsealed(node)) for name, node in logged.items()), True)
+
+
+def hosts_of(root: Path, span: Span, hosts: Collection[str] = ()) -> set[str]:
+    """Names of the hosts that have observations; several nodes of one name are one."""
+    return {
+        name_of(name)
+        for hours in stored_hours(root, span, hosts, ("reads",))
+        for name, _ in hours.nodes
+        if name_of(name) != GATEWAY
+    }
 
 
 def extent(root: Path, span: Span) -> tuple[int, int]:

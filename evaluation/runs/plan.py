@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from evaluation.metrics.scope import Scope
 from evaluation.runs.run import OURS, Job, Split
 from evaluation.runs.scenarios import scenario as scenario_of
+from pipeline.code_hash import code_hash as hash_of
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a result depends on: who renders, who judges, who scores.
@@ -25,7 +25,6 @@ PARTS = (
     "evaluation/independent",
     "collector/sources/kmsg",
 )
-KINDS = (".py", ".toml", ".csv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +86,7 @@ def _magnitudes(scenario: str, asked: Sequence[str]) -> Iterator[str]:
 
 def code_hash(root: Path = ROOT) -> str:
     """Hash of all code and tables that a result depends on."""
-    made = hashlib.blake2b(digest_size=8)
-    for part in PARTS:
-        for path in sorted(p for p in (root / part).rglob("*") if p.suffix in KINDS):
-            made.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
-    return made.hexdigest()
+    return hash_of(root, PARTS)
 
 
 def still_good(folder: Path, job: Job, code: str) -> bool:

@@ -1,81 +1,75 @@
-"""Jobs over all cores: workers that may die without taking the suite with them."""
+"""Jobs over processes of this machine or over a Ray cluster: each result becomes a file."""
 
 from __future__ import annotations
 
 import json
-from collections import deque
+import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from evaluation.runs.run import Job
-from pipeline.child import Child, python
-
-POLL_S = 0.05  # how long one worker is listened to before the next
-KILLED_WITHIN_S = 5.0
+from evaluation.runs.dump import Dump
+from evaluation.runs.run import Job, run_job
+from pipeline.observation import Observation
+from pipeline.pieces.interface import Executor, Piece
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a job ended: ``error`` is empty, or the worker's standard error."""
+    """How a job ended: ``error`` is empty, or the worker's last line."""
 
     job: Job
     error: str = ""
 
 
-@dataclass(slots=True)
-class _Worker:
-    child: Child
-    job: Job | None = None
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A job, and the folder in which its frames are kept, if they are."""
+
+    job: Job
+    dumps: Path | None = None
 
 
 def run_jobs(
-    jobs: Sequence[Job], folder: Path, code: str, workers: int, dumps: Path | None = None
+    jobs: Sequence[Job], folder: Path, code: str, executor: Executor, dumps: Path | None = None
 ) -> Generator[Done, None, None]:
-    """Run jobs in so many processes, each result a file in ``folder``; what
-    is done, as it gets done.
+    """Run jobs, each result a file in ``folder``; what is done, as it gets done.
 
-    A worker that dies costs its job only: another takes its place. When the iterator is closed (or
-    interrupted) all are killed.
+    A job that fails costs itself only: its error is a file next to the results. When the iterator
+    is closed (or interrupted) all that runs is stopped.
     """
-    waiting = deque(jobs)
-    start: Callable[[], _Worker] = lambda: _Worker(  # noqa: E731 - one expression, used twice
-        Child(python("evaluation.runs.worker", str(folder), code, *([str(dumps)] if dumps else [])))
-    )
-    crew = [start() for _ in range(min(workers, len(jobs)))]
-    try:
-        while waiting or any(worker.job for worker in crew):
-            for place, worker in enumerate(crew):
-                if worker.job is None:
-                    _give(worker, waiting)
-                    continue
-                answer = worker.child.receive(POLL_S)
-                if answer is None:
-                    continue
-                done, worker.job = worker.job, None
-                if answer:
-                    yield Done(done)
-                else:
-                    _end(worker)
-                    crew[place] = start()
-                    yield Done(done, _last_words(folder, done))
-    finally:
-        for worker in crew:
-            _end(worker)
+    pieces = [Piece(job.name, Task(job, dumps)) for job in jobs]
+    with closing(executor.run(run_task, pieces)) as ended:
+        for done in ended:
+            job = jobs[done.number]
+            if done.result is None:
+                (folder / f"{job.name}.err").write_text(f"{done.error}\n", encoding="utf-8")
+            else:
+                _write(folder / f"{job.name}.json", {"code": code, **done.result})
+            yield Done(job, done.reason)
 
 
-def _end(worker: _Worker) -> None:
-    worker.child.kill()
-    worker.child.wait(KILLED_WITHIN_S)
+def run_task(task: Task) -> dict[str, Any]:
+    """In a worker: the result of a job, and what it cost."""
+    began_s = time.process_time()
+    result = _run(task.job, task.dumps)
+    return {"cpu_s": round(time.process_time() - began_s, 1), **result}
 
 
-def _give(worker: _Worker, waiting: deque[Job]) -> None:
-    if waiting:
-        worker.job = waiting.popleft()
-        worker.child.send(json.dumps(asdict(worker.job)).encode() + b"\n")
+def _run(job: Job, dumps: Path | None) -> dict[str, Any]:
+    if dumps is None:
+        return run_job(job)
+    with Dump(dumps / job.name) as dump:
+        watch: Callable[[Observation], None] = dump.observation
+        result = run_job(job, watch, dump.results)
+        dump.truth(result["truth"])
+        return result
 
 
-def _last_words(folder: Path, job: Job) -> str:
-    file = folder / f"{job.name}.err"
-    lines = file.read_text(errors="replace").strip().splitlines() if file.is_file() else []
-    return lines[-1] if lines else "the worker was killed"
+def _write(path: Path, document: object) -> None:
+    """All of it or nothing: a result that is there is complete."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+    part.replace(path)

@@ -4,7 +4,7 @@ watched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from detectors.paging import PROVED
@@ -68,7 +68,7 @@ class History:
     """What was judged. Times are unix ns; ``judgeable`` says which detectors could judge it."""
 
     alerts: list[Alert] = field(default_factory=list)
-    gpu_seconds: float = 0.0
+    gpu_ns: int = 0
     nodes: set[str] = field(default_factory=set)
     gpus: set[tuple[str, str]] = field(default_factory=set)
     reboots: list[Reboot] = field(default_factory=list)
@@ -80,7 +80,7 @@ class History:
     @property
     def gpu_months(self) -> float:
         """GPUs times the time in which they were watched."""
-        return self.gpu_seconds / MONTH_S
+        return self.gpu_ns / SECOND_NS / MONTH_S
 
     @property
     def days(self) -> float:
@@ -110,6 +110,27 @@ def judged(observations: Iterable[JudgedObservation]) -> History:
     return history
 
 
+def together(histories: Sequence[History]) -> History:
+    """One history of several, each of other nodes: the same however they were divided."""
+    verdicts = [item for one in histories for item in one.verdicts.items()]
+    return History(
+        sorted(
+            (alert for one in histories for alert in one.alerts),
+            key=lambda alert: (alert.incident.opened_ns, alert.incident.id),
+        ),
+        sum(one.gpu_ns for one in histories),
+        {node for one in histories for node in one.nodes},
+        {gpu for one in histories for gpu in one.gpus},
+        sorted(
+            (reboot for one in histories for reboot in one.reboots),
+            key=lambda reboot: (reboot.time_ns, reboot.node),
+        ),
+        dict(sorted(verdicts, key=lambda item: (item[1].opened_ns, item[0]))),
+        begin_ns=min((one.begin_ns for one in histories if one.begin_ns), default=0),
+        end_ns=max((one.end_ns for one in histories), default=0),
+    )
+
+
 class _Watched:
     """How long GPUs were watched, and which boots were seen."""
 
@@ -129,7 +150,7 @@ class _Watched:
                 key = (host, observation.source)
                 step = min(max(frame.time_ns - self._last.get(key, frame.time_ns), 0), MAX_STEP_NS)
                 self._last[key] = frame.time_ns
-                history.gpu_seconds += step / SECOND_NS * len(frame.devices)
+                history.gpu_ns += step * len(frame.devices)
                 history.gpus.update((device.host, device.id) for device in frame.devices)
 
 

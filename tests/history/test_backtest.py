@@ -98,7 +98,7 @@ def every(history: History) -> History:
 
 def months(history: History, number: float) -> History:
     """The same, watched for so long."""
-    history.gpu_seconds = number * MONTH_S
+    history.gpu_ns = round(number * MONTH_S * SECOND_NS)
     return history
 
 

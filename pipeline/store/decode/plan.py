@@ -4,7 +4,7 @@ that were over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.store.decode.groups import bounds
-from pipeline.store.files.layout import DAY_US, HOUR_US, hour_of, owner_of
+from pipeline.store.files.layout import DAY_US, HOUR_US, hour_of, may_hold, owner_of
 from pipeline.store.files.live import live_files
 from pipeline.store.files.parquet import ForeignError, named, opened
 
@@ -26,8 +26,8 @@ Ranges = dict[tuple[str, str], tuple[int, int]]
 class Plan:
     """Hours of the store below ``root``, rising, in groups whose numbers follow one another."""
 
-    def __init__(self, root: Path, hours: Sequence[int]) -> None:
-        self._root, self._hours = root, hours
+    def __init__(self, root: Path, hours: Sequence[int], hosts: Collection[str] = ()) -> None:
+        self._root, self._hours, self._hosts = root, hours, hosts
         self._ranges: dict[int, Ranges] = {}
         self._seen: set[Path] = set()
 
@@ -60,7 +60,7 @@ class Plan:
         if hour not in self._ranges:
             self._ranges.setdefault(hour, {})
             for path in live_files(self._root, "reads", [hour]):
-                if path not in self._seen:
+                if path not in self._seen and may_hold(path.name, self._hosts):
                     self._seen.add(path)
                     self._add(path, hour)
         return self._ranges[hour]

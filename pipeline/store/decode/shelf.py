@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
@@ -11,7 +11,7 @@ from typing import Self
 
 from pipeline.catalog import KINDS
 from pipeline.store.decode.groups import Group, Piece
-from pipeline.store.files.layout import HOUR_US, hour_of
+from pipeline.store.files.layout import HOUR_US, hour_of, may_hold
 from pipeline.store.files.live import TRIES, live_files
 from pipeline.store.files.parquet import ForeignError, opened
 from pipeline.store.files.schema import schema
@@ -29,8 +29,10 @@ class Shelf:
     be: one that was closed meanwhile is read from its begin again.
     """
 
-    def __init__(self, root: Path, max_open: int | None = None) -> None:
-        self._root = root
+    def __init__(
+        self, root: Path, max_open: int | None = None, hosts: Collection[str] = ()
+    ) -> None:
+        self._root, self._hosts = root, hosts
         self._max_open = max_open or getrlimit(RLIMIT_NOFILE)[0] // OPEN_SHARE
         self._files: dict[Path, _File] = {}
         self._named: set[str] = set()
@@ -39,7 +41,11 @@ class Shelf:
         """Pieces of a table with the rows of an hour's reads, and a few of their neighbours'."""
         for _ in range(TRIES):
             try:
-                paths = live_files(self._root, table, [hour_us])
+                paths = [
+                    path
+                    for path in live_files(self._root, table, [hour_us])
+                    if may_hold(path.name, self._hosts)
+                ]
                 self._close(
                     p for p, f in self._files.items() if f.table == table and p not in paths
                 )

@@ -24,16 +24,20 @@ TABLES = (*KINDS, "reads", "events", "findings", "devices")
 
 
 def stretches(
-    root: Path, hours: Iterable[int], tables: Collection[str] = TABLES
+    root: Path,
+    hours: Iterable[int],
+    tables: Collection[str] = TABLES,
+    hosts: Collection[str] = (),
 ) -> Iterator[Stretch]:
     """Hours of the store below ``root``, unix time in microseconds of their begins, rising; frames
-    and texts of some ``tables`` only.
+    and texts of some ``tables`` only, and of files that may hold rows of ``hosts`` (none means
+    all).
 
     What cannot be read, or cannot be told apart, is left out and named in the log.
     """
-    with Shelf(root) as shelf:
+    with Shelf(root, hosts=hosts) as shelf:
         machines, order = Machines(shelf.name), _Order(shelf.name)
-        for group in Plan(root, list(hours)).groups():
+        for group in Plan(root, list(hours), hosts).groups():
             held: dict[str, list[Piece]] = {table: [] for table in TABLES}
             for hour in group:
                 for table in tables:

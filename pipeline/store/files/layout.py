@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -118,6 +118,21 @@ def owner_of(name: str) -> str:
     ('c1-n1', 'c1-n1')
     """
     return "-".join(name.removesuffix(".parquet").split("-")[:2])
+
+
+def may_hold(name: str, hosts: Collection[str]) -> bool:
+    """Whether a file may hold rows of these hosts (none: all): a node's own files name it, others
+    may have rows of any.
+
+    >>> [may_hold("c1-n1-day-0001.parquet", hosts) for hosts in (["n1"], ["n2"], [])]
+    [True, False, True]
+    """
+    of_one_node = name.count("-") == 3
+    return (
+        not hosts
+        or not of_one_node
+        or owner_of(name).partition("-")[2] in {part(host) for host in hosts}
+    )
 
 
 def folder(table: str, hour_us: int) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -53,6 +53,49 @@ class Merged:
     expired: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
 
+    def add(self, other: Merged) -> None:
+        """What was done elsewhere."""
+        self.hours += other.hours
+        self.files += other.files
+        self.size += other.size
+        self.sources += other.sources
+        self.damaged |= other.damaged
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """An hour of a table that is to be compacted: its folder, its manifest as it was found, and
+    the sources that this does not cover.
+    """
+
+    table: str
+    folder: str
+    manifest: Manifest
+    fresh: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The manifest of an hour that counts now, and what was done for it."""
+
+    manifest: Manifest
+    done: Merged
+
+
+@dataclass(slots=True)
+class _Table:
+    """What there is of a table: names below the root, its manifests and the nodes' own files, both
+    by the folder of their hour.
+    """
+
+    compacted: list[str]
+    manifests: dict[str, Manifest]
+    raw: dict[str, list[str]]
+
+
+# What adds hours: in this process, or elsewhere. Each hour stands for itself.
+Add = Callable[[Sequence[Hour]], Iterable[Added]]
+
 
 class Cluster:
     """The compactor of one store.
@@ -64,51 +107,65 @@ class Cluster:
         self._store, self._now_us, self._scratch = store, now_us, scratch
         self._run = uuid.uuid4().hex[:12]
 
-    def compact(self) -> Merged:
-        """Compact what is closed and new, remove what is expired.
+    def compact(self, add: Add | None = None) -> Merged:
+        """Compact what is closed and new, by ``add`` where another does it; remove what is expired.
 
         RefusedError where the store refuses.
         """
-        done = Merged()
+        done, tables = Merged(), dict[str, _Table]()
         for table in TABLES:
             try:
-                self._table(table, done)
+                tables[table] = self._found(table)
             except ValueError as error:
                 # a manifest that cannot be read: the table is left alone until an operator has
                 # looked
                 log.warning("%s is not compacted: %s", table, error)
                 done.damaged[table] = str(error)
+        hours = [hour for table, found in tables.items() for hour in self._closed(table, found)]
+        for hour, added in zip(hours, (add or self._here)(hours), strict=True):
+            tables[hour.table].manifests[hour.folder] = added.manifest
+            done.add(added.done)
+        for found in tables.values():
+            for folder, keys in sorted(found.raw.items()):
+                self._expire(found.manifests.get(folder, Manifest()), keys, done)
+            self._clean(found.compacted, found.manifests)
         return done
 
-    def _table(self, table: str, done: Merged) -> None:
+    def _here(self, hours: Sequence[Hour]) -> Iterator[Added]:
+        return map(self.add, hours)
+
+    def _found(self, table: str) -> _Table:
         compacted = list(self._store.names(f"{ROOT}/{table}/"))
-        manifests = newest(self._store, compacted)
         raw: dict[str, list[str]] = defaultdict(list)
         for key in self._store.names(f"{table}/"):
             if key.endswith(".parquet") and _hour_us(key) is not None:
                 raw[f"{ROOT}/{PurePosixPath(key).parent}"].append(key)
-        for folder, keys in sorted(raw.items()):
-            manifest = manifests.get(folder, Manifest())
+        return _Table(compacted, newest(self._store, compacted), raw)
+
+    def _closed(self, table: str, found: _Table) -> Iterator[Hour]:
+        """Hours that are over and have new sources."""
+        for folder, keys in sorted(found.raw.items()):
+            manifest = found.manifests.get(folder, Manifest())
             fresh = [key for key in keys if PurePosixPath(key).name not in manifest.covered]
             if fresh and (_hour_us(keys[0]) or 0) + HOUR_US + GRACE_US <= self._now_us:
-                manifest = self._add(table, folder, manifest, fresh, done)
-            self._expire(manifest, keys, done)
-        self._clean(compacted, manifests)
+                yield Hour(table, folder, manifest, tuple(fresh))
 
-    def _add(
-        self, table: str, folder: str, manifest: Manifest, fresh: Sequence[str], done: Merged
-    ) -> Manifest:
-        """Merge new sources of an hour into a part of the next generation; the
-        manifest that counts then.
+    def add(self, hour: Hour) -> Added:
+        """Merge new sources of an hour into a part of the next generation.
+
+        A run that is killed leaves files that no manifest names, which `compact` removes a day
+        later.
         """
+        table, folder, manifest = hour.table, hour.folder, hour.manifest
         generation, files, damaged = manifest.generation + 1, dict[str, int](), dict[str, str]()
         with TemporaryDirectory(dir=self._scratch) as place:
-            for number, (path, size) in enumerate(self._merged(table, fresh, Path(place), damaged)):
+            merged = self._merged(table, hour.fresh, Path(place), damaged)
+            for number, (path, size) in enumerate(merged):
                 name = cluster_file(generation, number, self._now_us, self._run)
                 self._store.put(f"{folder}/{name}", path)
                 path.unlink()
                 files[name] = size
-            names = [name for key in fresh if (name := PurePosixPath(key).name) not in damaged]
+            names = [name for key in hour.fresh if (name := PurePosixPath(key).name) not in damaged]
             after = manifest.plus(Part(self._now_us, files, tuple(names), damaged))
             document = Path(place) / "manifest"
             document.write_bytes(after.to_json())
@@ -116,17 +173,12 @@ class Cluster:
                 log.warning("%s: another compactor got there first", folder)
                 for name in files:
                     self._store.remove(f"{folder}/{name}")
-                return manifest
+                return Added(manifest, Merged())
         for name, why in damaged.items():
             log.warning("not moved: %s: %s", name, why)
-        done.hours, done.files, done.size = (
-            done.hours + 1,
-            done.files + len(files),
-            done.size + sum(files.values()),
-        )
-        done.sources += len(names)
-        done.damaged |= damaged
-        return after
+        size = sum(files.values())
+        done = Merged(1, len(files), size, sources=len(names), damaged=damaged)
+        return Added(after, done)
 
     def _merged(
         self, table: str, keys: Sequence[str], place: Path, damaged: dict[str, str]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
-from pipeline.store.files.layout import folder, owner_of, part
+from pipeline.store.files.layout import folder, may_hold
 from pipeline.store.files.slice import Window
 from pipeline.store.remote.manifest import ROOT, live_objects
 from pipeline.store.remote.objects import Objects
@@ -61,17 +61,5 @@ def _keys(store: Objects, table: str, window: Window | None, hosts: Sequence[str
         for key, _ in live_objects(store, day):
             where = str(PurePosixPath(key).parent).removeprefix(f"{ROOT}/")
             of_hour = "/hour=" not in where or wanted is None or where in wanted
-            if of_hour and _of_hosts(PurePosixPath(key).name, hosts):
+            if of_hour and may_hold(PurePosixPath(key).name, hosts):
                 yield key
-
-
-def _of_hosts(name: str, hosts: Sequence[str]) -> bool:
-    """Whether a file may hold rows of these hosts: a node's own files name it, others
-    may have rows of any.
-    """
-    of_one_node = name.count("-") == 3
-    return (
-        not hosts
-        or not of_one_node
-        or owner_of(name).partition("-")[2] in {part(host) for host in hosts}
-    )

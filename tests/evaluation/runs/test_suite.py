@@ -19,6 +19,7 @@ from evaluation import score as score_run
 from evaluation.runs.plan import Wanted, code_hash, jobs_of, still_good
 from evaluation.runs.pool import Done, run_jobs
 from evaluation.runs.run import OURS, SHIPPED, Job, run_job
+from pipeline.pieces.processes import Processes
 from simulator.fleet import load_scenario
 from tests.sources import ROOT
 
@@ -66,7 +67,9 @@ def test_a_worker_gives_the_same_result(tmp_path: Path, first: dict[str, Any]) -
     """A worker's file holds what the same job gives here, to the last digit; it counts as done for
     this code and job, and for no other.
     """
-    assert [(done.job, done.error) for done in run_jobs([JOB], tmp_path, "code", 1)] == [(JOB, "")]
+    assert [(done.job, done.error) for done in run_jobs([JOB], tmp_path, "code", Processes(1))] == [
+        (JOB, "")
+    ]
     kept = json.loads((tmp_path / f"{JOB.name}.json").read_text())
     assert kept.pop("cpu_s") > 0
     assert kept == {"code": "code", **first}
@@ -81,7 +84,7 @@ def test_a_worker_that_dies_costs_its_job_only(tmp_path: Path) -> None:
     next job runs in a new one.
     """
     bad, good = replace(JOB, scenario="F99"), replace(JOB, scenario="H05", days=0.01)
-    done = {d.job.scenario: d.error for d in run_jobs([bad, good], tmp_path, "code", 1)}
+    done = {d.job.scenario: d.error for d in run_jobs([bad, good], tmp_path, "code", Processes(1))}
     assert done["H05"] == ""
     assert "no scenario 'F99'" in done["F99"]
 

@@ -1,0 +1,180 @@
+"""What a replay is asked and the lines that answer it, of all nodes or, in a piece, of some: the
+same lines in the same order either way.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import merge
+from pathlib import Path
+from typing import NamedTuple
+
+from collector.agent.judge import judge_of, node_horizon_of
+from collector.cli.local_copy import near
+from collector.config.settings import Config
+from collector.replaying.arrivals import cut_of
+from collector.replaying.fleet import rejudge_fleet
+from collector.replaying.lines import differences, lines
+from collector.replaying.nodes import rejudge_hours
+from collector.replaying.rejudge import Rejudged
+from collector.replaying.stored import Span, stored_hours
+from pipeline.arrival_cut import GATEWAY
+from pipeline.clock import SystemClock
+from pipeline.frame import Device
+from pipeline.observation import Observation
+from pipeline.roster import FLEET
+from pipeline.selfmetrics import SelfMetrics
+from pipeline.store.files.schema import TABLES
+from pipeline.store.files.slice import Window
+
+Step = Callable[[int], object]  # gets the time of what was judged, unix ns
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Of a store at ``url``: what is ``shown`` of what is ``read``, by which detectors (None: all).
+
+    ``hosts`` are those that were asked for, ``nodes`` the hosts of a piece; of both none are all.
+    At the horizon of the fleet there is one piece: its findings are about all nodes together.
+    """
+
+    config: Config
+    url: str
+    setting: str
+    shown: Span
+    read: Span
+    window: Window | None
+    detectors: tuple[str, ...] | None
+    fleet: bool
+    shadow: bool
+    compare: bool
+    hosts: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+
+
+class Line(NamedTuple):
+    """A line of output, and its place among others: lines of files before those of a log, by time
+    and host.
+    """
+
+    is_logged: bool
+    time_ns: int
+    host: str
+    text: str
+
+    @property
+    def place(self) -> tuple[bool, int, str]:
+        """By this they are in order."""
+        return self[:3]
+
+
+@dataclass(slots=True)
+class Counted:
+    """What was judged: observations, and lines by their type; the nodes that they were of."""
+
+    count: Counter[str] = field(default_factory=Counter)
+    nodes: set[str] = field(default_factory=set)
+    _devices: dict[tuple[str, str], tuple[Device, ...]] = field(default_factory=dict)
+
+    def take(self, observation: Observation, types: Iterable[str]) -> None:
+        """One more."""
+        self.count["observation"] += 1
+        self.count.update(types)
+        if observation.host != FLEET:
+            self.nodes.add(observation.host)
+            return
+        for frame in observation.frames:
+            key = observation.source, frame.kind
+            if self._devices.get(key) is not frame.devices:
+                self._devices[key] = frame.devices
+                self.nodes |= {device.host for device in frame.devices}
+
+    def add(self, other: Counted) -> None:
+        """Those of a piece."""
+        self.count += other.count
+        self.nodes |= other.nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Of a piece."""
+
+    lines: list[Line]
+    counted: Counted
+
+
+def answer(question: Question) -> Answer:
+    """In a worker: all lines of a piece."""
+    counted = Counted()
+    return Answer(list(said(question, counted)), counted)
+
+
+def merged(answers: Iterable[Answer]) -> Iterator[Line]:
+    """The lines of all pieces, as one process prints them."""
+    return merge(*(one.lines for one in answers), key=lambda line: line.place)
+
+
+def said(question: Question, counted: Counted, step: Step = lambda _: None) -> Iterator[Line]:
+    """The lines of an answer, in their order; ``counted`` grows meanwhile.
+
+    ConfigError where there is no such store; RefusedError, OSError.
+    """
+    with tempfile.TemporaryDirectory(prefix="tocsin-fetched-") as scratch:
+        target = question.config.storage.upload.target
+        root, fetch = near(question.url, target, Path(scratch), question.setting)
+        hosts = question.nodes or question.hosts
+        fetch(TABLES, question.window, (*hosts, GATEWAY) if question.fleet and hosts else hosts)
+        yield from (
+            _of_fleet(question, root, counted, step)
+            if question.fleet
+            else _of_nodes(question, root, counted, step)
+        )
+
+
+def _of_nodes(question: Question, root: Path, counted: Counted, step: Step) -> Iterator[Line]:
+    """Hour by hour; in an hour by time, whatever nodes are judged together."""
+    config, metrics, clock = question.config, SelfMetrics(), SystemClock()
+    stored = stored_hours(root, question.read, question.hosts, nodes=question.nodes)
+    for hours, every in rejudge_hours(
+        stored,
+        lambda: node_horizon_of(config, metrics, clock, question.detectors, shadow=question.shadow),
+    ):
+        found: list[Line] = []
+        last_ns: dict[str, int] = {}
+        for again in every:
+            one = again.now.observation
+            step(one.time_ns)
+            # A node's own order is kept where its clock was set back.
+            last_ns[one.host] = max(last_ns.get(one.host, 0), one.time_ns)
+            texts = _texts(question, again, counted)
+            found += (Line(hours.is_logged, last_ns[one.host], one.host, text) for text in texts)
+        yield from sorted(found, key=lambda line: line.place)
+
+
+def _of_fleet(question: Question, root: Path, counted: Counted, step: Step) -> Iterator[Line]:
+    judge = judge_of(
+        question.config,
+        SelfMetrics(),
+        SystemClock(),
+        question.detectors,
+        shadow=question.shadow,
+        calibrated=True,
+    )
+    hours = stored_hours(root, question.read, frozenset(question.hosts))
+    for again in rejudge_fleet(hours, judge, cut_of(root, question.read)):
+        step(again.now.observation.time_ns)
+        for text in _texts(question, again, counted):
+            yield Line(False, again.now.observation.time_ns, FLEET, text)
+
+
+def _texts(question: Question, again: Rejudged, counted: Counted) -> list[str]:
+    observation = again.now.observation
+    if not question.shown.holds(observation.time_ns // 1000):
+        return []
+    documents = list(differences(again) if question.compare else lines(again.now))
+    counted.take(observation, (document["type"] for document in documents))
+    return [json.dumps(document) for document in documents]

@@ -1,0 +1,45 @@
+"""A history judged in pieces: some nodes in each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from collector.agent.judge import node_horizon_of
+from collector.config.settings import Config
+from collector.replaying.nodes import rejudge_nodes
+from collector.replaying.stored import Span, stored_hours
+from history.backtest.judged import History, judged
+from pipeline.clock import SystemClock
+from pipeline.judged import JudgedObservation
+from pipeline.selfmetrics import SelfMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The folder of a store, what of it is judged by which detectors, and the hosts of a piece
+    (none means all).
+    """
+
+    config: Config
+    root: Path
+    span: Span
+    detectors: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+
+
+def history_of(asked: Asked, step: Callable[[int], object] = lambda _: None) -> History:
+    """What its nodes say; ``step`` gets the time of each observation, unix ns."""
+    metrics, clock = SelfMetrics(), SystemClock()
+    again = rejudge_nodes(
+        stored_hours(asked.root, asked.span, nodes=asked.nodes),
+        lambda: node_horizon_of(asked.config, metrics, clock, asked.detectors, shadow=False),
+    )
+
+    def followed() -> Iterator[JudgedObservation]:
+        for one in again:
+            step(one.now.observation.time_ns)
+            yield one.now
+
+    return judged(followed())

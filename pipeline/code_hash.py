@@ -1,0 +1,18 @@
+"""A hash of code and tables: whether results are of the same state of the program."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+KINDS = (".py", ".toml", ".csv")
+
+
+def code_hash(root: Path, parts: Iterable[str]) -> str:
+    """Of all files of these folders below ``root``, by their names."""
+    made = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        for path in sorted(p for p in (root / part).rglob("*") if p.suffix in KINDS):
+            made.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return made.hexdigest()

@@ -1,0 +1,3 @@
+"""Work that is done in pieces, by processes of this machine or by a Ray cluster: the same pieces,
+and the same results.
+"""
