@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Cells:
     """Values of one kind of device at some ticks, for ``rows`` rows.
 
-    ``present`` (tick, row) is where something is, ``time_us`` and ``mono_ns`` (tick, row) when it
-    was read.
+    ``present`` (tick, row) is where something is, ``whole`` (tick,) where all rows are, ``time_us``
+    and ``mono_ns`` (tick, row) when it was read.
     """
 
     def __init__(self, schema: Schema, ticks: int, rows: int, patches: Sequence[Patch]) -> None:
@@ -42,7 +42,7 @@ class Cells:
         # Mostly the same counters are observed all the time: one mask for all frames then.
         same = self._seen == self._observed[self._at[1]]
         self._one_mask = bool((same | ~self.present[:, None]).all())
-        self._whole: Array = np.asarray(self.present.all(axis=1))
+        self.whole: Array = np.asarray(self.present.all(axis=1))
 
     def _settle(self, patches: Sequence[Patch]) -> tuple[Array, Array]:
         """Take in what does not vary; which gauges and counters do, if only from one patch to the
@@ -101,7 +101,7 @@ class Cells:
         Arrays are its own: a detector that keeps a frame keeps no more.
         """
         n = len(devices)
-        whole = bool(self._whole[tick])
+        whole = bool(self.whole[tick])
         gauges, counters = self._gauges[:, :n].copy(), self._counters[:, :n].copy()
         gauges[self._at[0]] = self._moving[tick, :, :n]
         counters[self._at[1]] = self._counted[tick, :, :n]

@@ -120,19 +120,24 @@ class _Frames:
         self._kind, self._tick = kind, np.full(len(stretch.reads), -1, np.int64)
         with_frame = reads[stretch.with_frame(kind)[reads]]
         self._tick[with_frame] = np.arange(len(with_frame))
-        found = [run for placed in stretch.placed[kind] for run in self._runs(placed)]
+        placed = stretch.placed[kind].get(int(stretch.machine[reads[0]]), [])
+        found = [run for one in placed for run in self._runs(one)]
         rows = 1 + max((run.row for run in found), default=-1)
         self._cells = Cells(
             schema_of(kind), len(with_frame), rows, list(patches(schema_of(kind), found))
         )
         self._rows = self._cells.present.sum(axis=1).tolist()
-        self._tuples = Tuples(stretch, kind, host, self._tick, (len(with_frame), rows))
+        self._whole = self._cells.whole.tolist()
+        self._tuples = Tuples(stretch, placed, (kind, host), self._tick, (len(with_frame), rows))
+        for one in placed:
+            if len(one.rows) == one.piece.size:  # of no other machine
+                one.piece.forget()
 
     def frame(self, read: int, source: str, n: int) -> Frame | None:
         """The frame of a read; None where not all its rows are there."""
         tick = int(self._tick[read])
         cells = self._cells
-        if self._rows[tick] != n or not cells.present[tick, :n].all():
+        if self._rows[tick] != n or not (self._whole[tick] or cells.present[tick, :n].all()):
             return None
         return cells.frame(
             tick,
@@ -143,7 +148,6 @@ class _Frames:
 
     def _runs(self, placed: Placed) -> Iterator[Any]:
         """Runs of a piece: a device's row may change with its frame's devices."""
-        row = placed.piece.longs("row")
+        row = placed.piece.longs("row")[placed.rows]
         both = placed.devices * (int(row.max(initial=0)) + 1) + row
-        ticks = np.where(placed.reads >= 0, self._tick[placed.reads], -1)
-        return runs(placed.piece, ticks, both, lambda _, first: int(row[first]))
+        return runs(placed.piece, placed.rows, self._tick[placed.reads], both, row)

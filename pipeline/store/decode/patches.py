@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -60,11 +60,16 @@ class Converted:
 
     def __init__(self, piece: Piece, schema: Schema) -> None:
         self._rows, self._made = piece.rows, dict[str, Any]()
+        self.size = len(piece.rows)
         self.names = frozenset(piece.rows.column_names)
         fixed = piece.fixed
         self.gauges = np.array([fixed.get(f.name, np.nan) for f in schema.gauges], np.float64)
         self.counters = np.array([fixed.get(f.name, 0) for f in schema.counters], np.uint64)
         self.observed = np.array([f.name in fixed for f in schema.counters], np.bool_)
+
+    def forget(self) -> None:
+        """Make them again where they are asked for again."""
+        self._made.clear()
 
     def longs(self, name: str) -> Array:
         """A column of integers without nulls."""
@@ -95,22 +100,21 @@ class Converted:
 
 
 def runs(
-    piece: Converted, ticks: Longs, devices: Longs, row_of: Callable[[int, int], int]
+    piece: Converted, rows: Longs, ticks: Longs, devices: Longs, placed: Longs
 ) -> Iterator[Run]:
-    """Runs of a piece whose rows go to ``ticks`` (row,), negative where they go nowhere.
-
-    ``devices`` (row,) changes from one run to the next; ``row_of`` is asked for the row of each,
-    with the device and the first row of the piece.
+    """Runs of these rows of a piece; they go to ``ticks`` (row,), negative where they go nowhere,
+    and to the frame's row ``placed`` (row,). ``devices`` (row,) changes from one run to the next.
     """
     edges = np.flatnonzero(devices[1:] != devices[:-1]) + 1
     bounds = [0, *edges.tolist(), len(devices)]
     for begin, end in pairwise(bounds):
         at = np.flatnonzero(ticks[begin:end] >= 0)
         if len(at):
-            first, last = begin + int(at[0]), begin + int(at[-1]) + 1
-            whole = last - first == len(at)
-            rows = slice(first, last) if whole else at + begin
-            yield Run(piece, rows, ticks[rows], row_of(int(devices[first]), first))
+            at += begin
+            own = rows[at]
+            whole = int(own[-1] - own[0]) == len(own) - 1  # they rise
+            some = slice(int(own[0]), int(own[-1]) + 1) if whole else own
+            yield Run(piece, some, ticks[at], int(placed[at[0]]))
 
 
 def patches(schema: Schema, found: Iterable[Run]) -> Iterator[Patch]:

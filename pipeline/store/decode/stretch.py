@@ -32,9 +32,12 @@ TEXTS = ("events", "findings")  # tables of few rows, each made into an object o
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A piece of a kind of device with the read (row,) and the device (row,) of each row."""
+    """Rows of a piece of a kind of device: their numbers there, and the read, the device and the
+    host of each, (row,).
+    """
 
     piece: Converted
+    rows: Longs
     reads: Longs
     devices: Longs
     hosts: Longs
@@ -58,12 +61,13 @@ class Stretch:
         self.devices = Devices(pieces.get("devices", ()), self._boot)
         self.machine, self.began = self._machines(machines)
         self.placed = {
-            kind: [self._place(piece, kind) for piece in pieces[kind]]
+            kind: self._by_machine(self._place(piece, kind) for piece in pieces[kind])
             for kind in KINDS
             if pieces.get(kind)
         }
         self.texts = {name: self._by_read(pieces.get(name, ())) for name in TEXTS}
         self._made: dict[int, tuple[tuple[str, int], ...]] = {}
+        self._with_frame: dict[str, NDArray[np.bool_]] = {}
 
     def made(self, read: int) -> tuple[tuple[str, int], ...]:
         """Kind and size of each frame of a read, in order."""
@@ -74,11 +78,14 @@ class Stretch:
 
     def with_frame(self, kind: str) -> NDArray[np.bool_]:
         """Reads that gave a frame of a kind, (read,)."""
-        codes, where = np.unique(self.reads.made, return_inverse=True)
-        found = [
-            any(made == kind and n for made, n in sizes(self.names[int(code)])) for code in codes
-        ]
-        return np.array(found, np.bool_)[where]
+        if kind not in self._with_frame:
+            codes, where = np.unique(self.reads.made, return_inverse=True)
+            found = [
+                any(made == kind and n for made, n in sizes(self.names[int(code)]))
+                for code in codes
+            ]
+            self._with_frame[kind] = np.array(found, np.bool_)[where]
+        return self._with_frame[kind]
 
     def _boot(self, scope: str, boot_id: str, host: str) -> int:
         return self.boots.find(*(self.names.code(word) for word in (scope, boot_id, host)))
@@ -101,7 +108,23 @@ class Stretch:
         hosts, boots = (self.names.codes(rows[name]) for name in ("host", "boot_id"))
         converted = Converted(piece, schema_of(kind))
         found = self.boots.reads(self.boots.of_rows(scope, boots, hosts), converted.longs("seq"))
-        return Placed(converted, found, self.names.codes(rows["device"]), hosts)
+        numbers = np.arange(len(found))
+        return Placed(converted, numbers, found, self.names.codes(rows["device"]), hosts)
+
+    def _by_machine(self, pieces: Iterable[Placed]) -> dict[int, list[Placed]]:
+        """Each machine's rows of these pieces that are of a read, in their order: a node's are
+        found without a look at those of all others.
+        """
+        found: dict[int, list[Placed]] = defaultdict(list)
+        for one in pieces:
+            known = np.flatnonzero(one.reads >= 0)
+            machine = self.machine[one.reads[known]]
+            order = known[np.argsort(machine, kind="stable")]
+            codes, first = np.unique(np.sort(machine), return_index=True)
+            for code, rows in zip(codes.tolist(), np.split(order, first[1:]), strict=False):
+                own = (one.rows[rows], one.reads[rows], one.devices[rows], one.hosts[rows])
+                found[code].append(Placed(one.piece, *own))
+        return found
 
     def _by_read(self, pieces: Iterable[Piece]) -> Mapping[int, list[dict[str, Any]]]:
         """Rows of a table of events or findings by their read, in their order there."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.frame import Device
-from pipeline.store.decode.stretch import Stretch
+from pipeline.store.decode.stretch import Placed, Stretch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,15 +21,22 @@ class Tuples:
     """Devices of one kind at each tick of one machine."""
 
     def __init__(
-        self, stretch: Stretch, kind: str, host: str, tick: Longs, shape: tuple[int, int]
+        self,
+        stretch: Stretch,
+        pieces: Iterable[Placed],
+        named: tuple[str, str],
+        tick: Longs,
+        shape: tuple[int, int],
     ) -> None:
-        """``tick`` (read,) is that of each read, ``shape`` the number of ticks and rows."""
-        self._stretch, self._kind, self._host = stretch, kind, host
+        """``pieces`` are the machine's rows, ``named`` their kind and the host, ``tick`` (read,) is
+        that of each read, ``shape`` the number of ticks and rows.
+        """
+        self._stretch = stretch
+        self._kind, self._host = named
         self._ids, self._hosts = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
-        for placed in stretch.placed[kind]:
-            at = np.flatnonzero(placed.reads >= 0)
-            at = at[tick[placed.reads[at]] >= 0]
-            where = (tick[placed.reads[at]], placed.piece.longs("row")[at])
+        for placed in pieces:
+            at = np.flatnonzero(tick[placed.reads] >= 0)
+            where = (tick[placed.reads[at]], placed.piece.longs("row")[placed.rows[at]])
             self._ids[where], self._hosts[where] = placed.devices[at], placed.hosts[at]
         changed = np.zeros(shape[0], np.int64)
         if shape[0] > 1:
