@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from nats import errors
 from nats.js import errors as js_errors
 
+from gateway.consumer import STREAM
+
 if TYPE_CHECKING:
     from nats.js import JetStreamContext
     from nats.js.kv import KeyValue
@@ -100,7 +102,16 @@ class Lease:
 
 
 async def _bucket(stream: JetStreamContext) -> KeyValue:
+    """The bucket, on as many servers as the stream of the bus: else the lease would end with one
+    server, and nobody could take it before that one is back. NotFoundError where there is no such
+    stream, as nobody has anything to say then.
+    """
+    replicas = (await stream.stream_info(STREAM)).config.num_replicas or 1
     try:
-        return await stream.key_value(BUCKET)
+        bucket = await stream.key_value(BUCKET)
     except js_errors.BucketNotFoundError:
-        return await stream.create_key_value(bucket=BUCKET, history=1, ttl=TTL_S)
+        return await stream.create_key_value(bucket=BUCKET, history=1, ttl=TTL_S, replicas=replicas)
+    config = (await stream.stream_info(f"KV_{BUCKET}")).config
+    if (config.num_replicas or 1) < replicas:  # versions before made it on one server
+        await stream.update_stream(config, num_replicas=replicas)
+    return bucket

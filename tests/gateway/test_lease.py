@@ -10,7 +10,8 @@ from pathlib import Path
 import nats
 import pytest
 
-from gateway.lease import TTL_S, Lease, now_s
+from gateway.lease import BUCKET, TTL_S, Lease, now_s
+from tests.gateway.faults.brokers import three
 from tests.nats import Nats
 from tests.wait import PATIENCE_S
 
@@ -19,8 +20,9 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Nats]:
-    """A server with nothing in it."""
+    """A server with the stream of the bus."""
     with Nats(tmp_path / "nats") as running:
+        running.stream()
         yield running
 
 
@@ -120,6 +122,30 @@ def test_a_process_that_was_stopped_knows_at_once(server: Nats) -> None:
     asyncio.run(story())
 
 
+def test_it_is_kept_on_as_many_servers_as_the_stream(tmp_path: Path) -> None:
+    """Also where a version before had made it on one."""
+
+    async def story(server: Nats) -> list[int | None]:
+        client = await nats.connect(server.url, max_reconnect_attempts=-1)
+        stream = client.jetstream()
+        found = []
+        for old in (True, False):
+            if old:
+                await stream.create_key_value(bucket=BUCKET, ttl=TTL_S)
+            else:
+                await stream.delete_key_value(BUCKET)
+            lease = Lease("a")
+            task = asyncio.create_task(lease.keep(stream))
+            await until(lambda it=lease: it.held)  # type: ignore[misc]
+            found.append((await stream.stream_info(f"KV_{BUCKET}")).config.num_replicas)
+            task.cancel()
+        await client.close()
+        return found
+
+    with three(tmp_path) as servers:
+        assert asyncio.run(story(servers[0])) == [3, 3]
+
+
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_broker_that_is_gone_silences_all(server: Nats, *, empty: bool) -> None:
     """Nobody can renew; when it is back, also with nothing in it, one speaks again."""
@@ -131,6 +157,8 @@ def test_a_broker_that_is_gone_silences_all(server: Nats, *, empty: bool) -> Non
         if empty:
             server.forget()
         await asyncio.to_thread(server.start)
+        if empty:
+            await asyncio.to_thread(server.stream)
         await until(lambda: first.lease.held or second.lease.held)
         assert not (first.lease.held and second.lease.held)
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ from nats.js.errors import APIError
 from collector.bus.connection import BusError, connect
 from collector.config.settings import Bus
 from pipeline.bus.batch import Batch, decode
+from tests.gateway.faults.brokers import leader_of, three
 from tests.gateway.faults.hosts import Host
 from tests.nats import Nats
 from tests.tcp_proxy import TcpProxy
@@ -122,38 +120,11 @@ async def _purged(client: object) -> None:
     await client.jetstream().purge_stream("tocsin")  # type: ignore[attr-defined]
 
 
-def _ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
 @pytest.fixture
-def three(tmp_path: Path) -> Iterator[list[Nats]]:
+def servers(tmp_path: Path) -> Iterator[list[Nats]]:
     """Three brokers that are one."""
-    ports = _ports(3)
-    routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
-    with ExitStack() as stack:
-        servers = []
-        for number, port in enumerate(ports):
-            more = [
-                f"server_name: s{number}",
-                f'cluster {{ name: c, listen: "127.0.0.1:{port}", routes: {routes} }}',
-            ]
-            servers.append(stack.enter_context(Nats(tmp_path / f"s{number}", more=more)))
-        until(lambda: _made(servers[0]), "a stream of three", servers=servers)
-        yield servers
-
-
-def _made(server: Nats) -> bool:
-    """Three servers that have just met take a while to agree who leads."""
-    try:
-        server.stream(num_replicas=3)
-    except (AssertionError, errors.Error):
-        return False
-    return True
+    with three(tmp_path) as made:
+        yield made
 
 
 def _has(server: Nats, host: str, number: int) -> bool:
@@ -164,15 +135,10 @@ def _has(server: Nats, host: str, number: int) -> bool:
         return False
 
 
-def test_one_broker_of_three_costs_nothing(three: list[Nats]) -> None:
+def test_one_broker_of_three_costs_nothing(servers: list[Nats]) -> None:
     """The one that leads the stream dies: agents go to another, and each observation is there."""
-
-    async def leader(client: object) -> str:
-        info = await client.jetstream().stream_info("tocsin")  # type: ignore[attr-defined]
-        return str(info.cluster.leader)
-
-    dying = three[int(three[0].ask(leader).removeprefix("s"))]
-    others = [each for each in three if each is not dying]
+    dying = leader_of("tocsin", servers)
+    others = [each for each in servers if each is not dying]
     with Host([each.url for each in (dying, *others)], "r3") as host:
         host.observe()
         until(lambda: arrived(others[0], "r3") == [0], "the first")

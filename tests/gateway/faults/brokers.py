@@ -1,0 +1,58 @@
+"""Three NATS servers that are one."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from nats import errors
+
+from tests.nats import Nats
+from tests.wait import until
+
+
+@contextmanager
+def three(folder: Path) -> Iterator[list[Nats]]:
+    """Servers s0, s1 and s2 with the stream of the bus on each."""
+    ports = _ports(3)
+    routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
+    with ExitStack() as stack:
+        servers = []
+        for number, port in enumerate(ports):
+            more = [
+                f"server_name: s{number}",
+                f'cluster {{ name: c, listen: "127.0.0.1:{port}", routes: {routes} }}',
+            ]
+            servers.append(stack.enter_context(Nats(folder / f"s{number}", more=more)))
+        until(lambda: _made(servers[0]), "a stream of three", servers=servers)
+        yield servers
+
+
+def leader_of(stream: str, servers: list[Nats]) -> Nats:
+    """The server that leads a stream."""
+
+    async def leader(client: object) -> str:
+        info = await client.jetstream().stream_info(stream)  # type: ignore[attr-defined]
+        return str(info.cluster.leader)
+
+    return servers[int(servers[0].ask(leader).removeprefix("s"))]
+
+
+def _ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _made(server: Nats) -> bool:
+    """Three servers that have just met take a while to agree who leads."""
+    try:
+        server.stream(num_replicas=3)
+    except (AssertionError, errors.Error):
+        return False
+    return True
