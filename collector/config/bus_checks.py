@@ -6,7 +6,7 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path as File
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from collector.config.settings import Bus
 from collector.config.tree import Path
@@ -23,12 +23,13 @@ def bus_problems(bus: Bus) -> Iterator[tuple[Path, str]]:
         yield ("bus", "servers"), f"the package {missing[0]} is missing: install tocsin[bus]"
     for server in bus.servers:
         parts = urlsplit(server)
-        if parts.scheme not in SCHEMES or not parts.hostname or parts.password:
+        if parts.scheme not in SCHEMES or not parts.hostname or parts.password or not _port(parts):
             yield (
                 ("bus", "servers"),
                 (
                     f"{parts.hostname or server!r}: wanted an address such as "
-                    "tls://nats1.example.com:4222, without a password"
+                    "tls://nats1.example.com:4222, without a password; several as a list, or the "
+                    "flag once for each"
                 ),
             )
     if bool(bus.cert_file) != bool(bus.key_file):
@@ -39,3 +40,11 @@ def bus_problems(bus: Bus) -> Iterator[tuple[Path, str]]:
             yield ("bus", name), f"{file} cannot be read"
     if bus.period < 1:
         yield ("bus", "period"), f"{bus.period} is shorter than 1s"
+
+
+def _port(parts: SplitResult) -> bool:
+    """Whether its port is one, or left to the client."""
+    try:
+        return parts.port != 0
+    except ValueError:  # no number, or two addresses in one text
+        return False

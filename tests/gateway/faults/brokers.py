@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def three(folder: Path) -> Iterator[list[Nats]]:
         yield servers
 
 
-def leader_of(stream: str, servers: list[Nats]) -> Nats:
+def leader_of(stream: str, servers: Sequence[Nats]) -> Nats:
     """The server that leads a stream."""
 
     async def leader(client: object) -> str:

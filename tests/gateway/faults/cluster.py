@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,20 +17,25 @@ from tests.wait import until
 
 
 class Cluster:
-    """A broker, gateways, and hosts ``near`` and ``far`` that read all the time."""
+    """A broker (or ``servers``, with the stream), gateways, and hosts ``near`` and ``far`` that
+    read all the time.
+    """
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, servers: Sequence[Nats] = ()) -> None:
         self._folder, self._stack = folder, stack
-        self.server = stack.enter_context(Nats(folder / "nats"))
-        self.server.stream()
+        self.server = servers[0] if servers else stack.enter_context(Nats(folder / "nats"))
+        self.urls = [each.url for each in servers or [self.server]]
+        if not servers:
+            self.server.stream()
         self.line = stack.enter_context(TcpProxy(self.server.port))
-        self.near, self.far = Host(self.server.url, "near"), Host(self.line.url, "far")
+        self.near, self.far = Host(self.urls, "near"), Host(self.line.url, "far")
         stack.enter_context(Reading([self.near, self.far]))
         self.gateways = [self.gateway("g1"), self.gateway("g2")]
 
     def gateway(self, name: str) -> AgentProcess:
         """One, with the store that this name had before."""
-        bus = ("--bus.servers", self.server.url, "--bus.cluster", CLUSTER, "--bus.period", "1s")
+        urls = [part for url in self.urls for part in ("--bus.servers", url)]
+        bus = (*urls, "--bus.cluster", CLUSTER, "--bus.period", "1s")
         return self._stack.enter_context(AgentProcess(self._folder / name, *bus, command="gateway"))
 
     def until(self, condition: Any, what: str) -> Any:
@@ -56,6 +63,12 @@ class Cluster:
         leader = self.leader()
         series = leader.values("tocsin_fleet_incident_active") if leader else {}
         return {labels.partition('host="')[2].partition('"')[0] for labels in series}
+
+    def incidents(self, gateway: AgentProcess, host: str) -> set[str]:
+        """Ids of all incidents of a host that a gateway knows, open or closed."""
+        status, text = gateway.get(f"/api/v1/incidents?state=all&host={host}")
+        assert status == 200, text
+        return {row["id"] for row in json.loads(text)["incidents"]}
 
     def publish(self, host: str, payload: bytes) -> None:
         """Anything on a host's subject."""
