@@ -3,6 +3,8 @@
 A tick closes when every live host has sent past it, or when it is too late to wait: a watermark
 with bounded idleness, as in stream engines (Apache Flink, "Generating Watermarks"). Who is late is
 named and never waited for again; a host's own clock never moves the watermark beyond the gateway's.
+Readings that come too late are dropped; those with events are judged in the next second, or a
+broker that has no leader for longer than that would cost an incident.
 """
 
 from __future__ import annotations
@@ -81,11 +83,14 @@ class Ticks:
             # times stay: sources that are read at the same time take turns.
             earliest_ns = last_ns - last_ns % SECOND_NS
             time_ns = min(max(observation.time_ns + host.offset_ns, earliest_ns), latest_ns)
-            if time_ns // SECOND_NS <= self._closed:
+            if time_ns // SECOND_NS > self._closed:
+                last_ns = time_ns
+            elif observation.events:  # a reading comes again, what happened does not
+                time_ns = (self._closed + 1) * SECOND_NS
+            else:
                 self.too_late += 1
                 self.cut.lost(host.name)
                 continue
-            last_ns = time_ns
             self.cut.taken(observation, time_ns, host.offset_ns, gap=gap)
             gap = False
             queue.append((time_ns, corrected(observation, host.offset_ns)))

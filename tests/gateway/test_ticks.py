@@ -12,7 +12,8 @@ from gateway.arrivals import Host
 from gateway.ticks import Tick, Ticks
 from pipeline.arrival_cut import BEGIN, END
 from pipeline.clock import SECOND_NS
-from pipeline.observation import Observation
+from pipeline.frame import Device
+from pipeline.observation import Event, Observation
 
 BEGIN_S = 1_800_000_000
 
@@ -113,6 +114,22 @@ def test_two_readings_of_a_host_in_a_second_are_two_joins() -> None:
     ticks.add(b, seen("b", 1.2))
     (tick,) = closed(ticks, [a, b], 5)
     assert names(tick) == [["a", "b"], ["a"]]
+
+
+def test_what_happened_is_judged_however_late_it_is_told() -> None:
+    """In the second that is open; readings before and after it, as late, are not."""
+    ticks, a, b = Ticks(), host("a", 30), host("b", 30)
+    ticks.add(a, seen("a", 10))
+    assert len(closed(ticks, [a, b], 30)) == 1
+    late = seen("b", 1, 2, 3)
+    event = Event(late[1].time_ns, 0, Device("b", "gpu", "GPU-0"), "xid", {"code": 79})
+    late[1] = replace(late[1], events=(event,))
+    ticks.add(b, late)
+    assert ticks.too_late == 2
+    ((observation,),) = closed(ticks, [a, b], 50)[0].groups
+    assert (observation.seq, observation.events) == (1, (event,))
+    begin, end = [e for e in ticks.cut.events(BEGIN_S + 50) if e.device.host == "b"]
+    assert (begin.time_ns, end.time_ns) == ((BEGIN_S + 11) * SECOND_NS,) * 2
 
 
 @given(st.lists(st.lists(st.sampled_from(["nvml", "kmsg", "ib"]), max_size=4), max_size=5))

@@ -67,6 +67,7 @@ def test_agents_behind_a_cut_line_are_not_waited_for_and_lose_nothing(cluster: C
     assert "far" not in cluster.open()
     cluster.line.heal()
     cluster.until(lambda: cluster.far.connected, "the line")
+    cluster.until(lambda: "far" in cluster.open(), "the fault on the other side")
     assert cluster.far.dropped == 0
 
 
