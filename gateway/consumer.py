@@ -18,17 +18,19 @@ from nats.js import errors as js_errors
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from pipeline.bus import subjects
-from pipeline.clock import SECOND_NS
+from pipeline.clock import SECOND_NS, Clock, SystemClock
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 
 STREAM = "tocsin"
-# Without a message for so long the stream is looked at: it may be another one, or gone.
-QUIET_S = 2.0
+# Without a message for so long the stream is looked at: whether there is none, or it is another
+# one, or gone.
+QUIET_S = 0.5
 RETRY_S = 1.0
 PENDING_MESSAGES, PENDING_BYTES = 100_000, 512 << 20  # waiting in this process
+SYSTEM = SystemClock()
 CALLS = (errors.Error, js_errors.Error, OSError, asyncio.TimeoutError)
 
 
@@ -55,6 +57,10 @@ async def nowhere(_: str) -> int:
 class Consumer:
     """Reads from ``since_ns`` (unix), then on; ``trouble`` says in one line why it does not.
 
+    ``read_ns`` (unix): everything that was stored by then has been read, as the broker says where
+    no message comes. A clock alone does not tell: while servers elect a leader, messages that are
+    stored are delivered seconds later.
+
     ``resume`` is asked once which message of the stream comes next, 0 for those since then.
     """
 
@@ -64,13 +70,17 @@ class Consumer:
         cluster: str,
         since_ns: int,
         resume: Callable[[str], Awaitable[int]] = nowhere,
+        *,
+        clock: Clock = SYSTEM,
     ) -> None:
         self._client, self._subject = client, subjects.frames(cluster, "*").replace("_2a", "*")
         self._since_ns = since_ns
         self._resume = resume
         self._next = 0  # sequence that comes next; 0 where nothing came yet
         self._created: datetime | None = None
+        self._clock = clock
         self.trouble = ""
+        self.read_ns = 0
 
     async def messages(self) -> AsyncIterator[Message]:
         """For ever: the broker may go and come back."""
@@ -109,9 +119,13 @@ class Consumer:
                     raw = await subscription.next_msg(QUIET_S)
                     message = _read(raw, missed, _name(self._created))
                 except errors.TimeoutError:
+                    asked_ns = self._clock.time_ns()
                     if (await stream.stream_info(STREAM)).created != self._created:
                         return
-                    await subscription.consumer_info()  # raises where the broker has lost it
+                    about = await subscription.consumer_info()  # raises where the broker lost it
+                    sent = about.delivered.stream_seq if about.delivered else 0
+                    if not about.num_pending and sent < max(1, self._next):
+                        self.read_ns = asked_ns
                     continue
                 missed = 0
                 self._next = message.sequence + 1

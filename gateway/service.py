@@ -213,7 +213,9 @@ class Gateway:
         client = await self._connected()
         stream = client.jetstream()
         since_ns = self._clock.time_ns() - CATCH_UP_NS
-        consumer = Consumer(client, self._config.bus.cluster, since_ns, self._resume)
+        consumer = Consumer(
+            client, self._config.bus.cluster, since_ns, self._resume, clock=self._clock
+        )
         tasks = [
             asyncio.create_task(self._lease.keep(stream)),
             asyncio.create_task(self._read(consumer)),
@@ -267,7 +269,7 @@ class Gateway:
         else:
             self._metrics.set(series.CONNECTED, 1)
             self._health.succeeded()
-        judged = await asyncio.to_thread(self._judged) if self._resumed else []
+        judged = await asyncio.to_thread(self._judged, consumer.read_ns) if self._resumed else []
         self._looked_ns = self._clock.monotonic_ns()
         speaks = self._lease.held and self._present
         if speaks and not self._spoke:  # what the one before it may have logged last
@@ -298,10 +300,12 @@ class Gateway:
     def _taken_over(self) -> Observation:
         return Observation("gateway", self._name, "", 0, *instant(self._clock), 0)
 
-    def _judged(self) -> list[JudgedObservation]:
-        """In a thread: what came since the last look, and what it closes."""
+    def _judged(self, read_ns: int) -> list[JudgedObservation]:
+        """In a thread: what came since the last look, and what it closes. All that the bus stored
+        until ``read_ns`` has come.
+        """
         with self._judging:
-            judged = self._taken()
+            judged = self._taken(read_ns)
             self._snapshots.take(*self._position)
             return judged
 
@@ -309,7 +313,7 @@ class Gateway:
         with self._judging:
             self._snapshots.close(*self._position)
 
-    def _taken(self) -> list[JudgedObservation]:
+    def _taken(self, read_ns: int) -> list[JudgedObservation]:
         judged: list[JudgedObservation] = []
         for _ in range(MAX_AT_ONCE):
             if not self._messages or self._stop.is_set():
@@ -326,10 +330,9 @@ class Gateway:
             self._stored_ns, self._position = stored_ns, (message.stream, message.sequence)
         if self._messages:
             return judged
-        # While the past is read, its own time closes the seconds.
-        now_ns = self._clock.time_ns()
-        if self._timing.by_messages or self._stored_ns < now_ns - self._timing.present_ns:
-            now_ns = self._stored_ns
+        # The messages' own times close the seconds, and the clock's where none comes: gateways to
+        # which they are delivered at other times judge alike.
+        now_ns = self._stored_ns if self._timing.by_messages else max(self._stored_ns, read_ns)
         return [*judged, *self._closed(now_ns - DELIVERY_NS)]
 
     def _closed(self, now_ns: int) -> Iterator[JudgedObservation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,5 +138,30 @@ def test_what_was_thrown_away_unseen_is_counted(server: Nats) -> None:
             reader._task = asyncio.create_task(reader._run())
             await reader.until(b"1", b"4")
             assert reader.read[-1].missed == 2
+
+    asyncio.run(story())
+
+
+def test_it_knows_until_when_all_was_read_as_long_as_the_broker_says_so(server: Nats) -> None:
+    """Also of a cluster beside another one; a broker that does not answer says nothing."""
+    send(server, b"1")
+
+    async def story() -> None:
+        async with Reader(server) as reader:
+            await reader.until(b"1")
+            begun_ns = time.time_ns()
+            async with asyncio.timeout(PATIENCE_S):
+                while reader.consumer.read_ns < begun_ns:  # noqa: ASYNC110 - a real broker
+                    await asyncio.sleep(0.01)
+            server.stop()
+            async with asyncio.timeout(PATIENCE_S):
+                while not reader.consumer.trouble:  # noqa: ASYNC110 - a real broker
+                    await asyncio.sleep(0.01)
+            stopped_ns = time.time_ns()
+            await asyncio.sleep(1)
+            assert begun_ns <= reader.consumer.read_ns < stopped_ns
+            await asyncio.to_thread(server.start)
+            await asyncio.to_thread(send, server, b"2")
+            await reader.until(b"1", b"2")
 
     asyncio.run(story())
