@@ -32,6 +32,7 @@ from tests.wait import until
 
 GOAL_S, SERVER_GOAL_S = 5.0, 15.0
 SPREAD_S = 5.0  # an incident opens about 3 s after its fault: some kills come before, some after
+TOGETHER = 8  # rounds of one cluster: of more faults within ten minutes it makes one incident
 REMEMBERED = 3  # hosts of rounds before whose incidents must still be open
 
 
@@ -91,17 +92,19 @@ class Kills:
         return dying
 
 
-def _rounds(number: int, seed: int, *, servers: bool) -> list[Round]:
-    """So many; each is printed when it is over."""
+def _rounds(number: int, until_s: float, chance: random.Random, *, servers: bool) -> list[Round]:
+    """So many, or as many as there is time for; each is printed when it is over."""
     done: list[Round] = []
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        brokers = stack.enter_context(three(Path(folder))) if servers else []
-        cluster = Cluster(Path(folder), stack, brokers)
-        cluster.until(lambda: cluster.leader() and cluster.hosts("known") >= 2, "both hosts")
-        kills, chance = Kills(cluster, brokers), random.Random(seed)  # noqa: S311 - instants of kills
-        for _ in range(number):
-            done.append(kills.round(chance))
-            print(f"  {len(done)}: {done[-1]}", flush=True)
+    while len(done) < number and time.monotonic() < until_s:
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+            brokers = stack.enter_context(three(Path(folder))) if servers else []
+            cluster = Cluster(Path(folder), stack, brokers)
+            cluster.until(lambda c=cluster: c.leader() and c.hosts("known") >= 2, "both hosts")
+            kills = Kills(cluster, brokers)
+            for _ in range(min(TOGETHER, number - len(done))):
+                if time.monotonic() < until_s:
+                    done.append(kills.round(chance))
+                    print(f"  {len(done)}: {done[-1]}", flush=True)
     return done
 
 
@@ -127,10 +130,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--servers", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=60.0, help="after which no round begins")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    gateways = _rounds(args.kills, args.seed, servers=False) if args.kills else []
-    both = _rounds(args.servers, args.seed, servers=True) if args.servers else []
+    until_s, chance = time.monotonic() + 60 * args.minutes, random.Random(args.seed)  # noqa: S311
+    both = _rounds(args.servers, until_s, chance, servers=True)
+    gateways = _rounds(args.kills, until_s, chance, servers=False)
     met = [
         _told(gateways, "the gateway", GOAL_S),
         _told(both, "the gateway and the lease's server", SERVER_GOAL_S),

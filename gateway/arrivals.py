@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
-from pipeline.bus.batch import Batch
+from pipeline.arrival import Arrival
+from pipeline.bus.batch import Batch, Received
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Incident
 from pipeline.observation import Observation
@@ -77,7 +78,7 @@ class Host:
             and all(a != b for a, b in pairwise(turns))
         )
 
-    def take(self, batch: Batch, arrived_ns: int) -> Sequence[Observation]:
+    def take(self, batch: Batch | Received, arrived_ns: int) -> Sequence[Observation | Arrival]:
         """Observations of a batch that are new, in order."""
         if batch.start == self.start and batch.number <= self.number:
             self.repeated += 1
@@ -91,7 +92,7 @@ class Host:
         self.number, self.arrived_ns, self.open = batch.number, arrived_ns, batch.open
         self._measure(batch.sent_ns, arrived_ns)
         self.through_ns = batch.sent_ns + self.offset_ns
-        found = [j.observation for j in batch.judged if j.observation.seq > self.seq]
+        found = [one for one in batch.arrivals if one.seq > self.seq]
         if found:
             self.seq = found[-1].seq
         return found
@@ -128,7 +129,9 @@ class Arrivals:
         """By name."""
         return self._hosts
 
-    def take(self, host: str, batch: Batch, arrived_ns: int) -> Sequence[Observation]:
+    def take(
+        self, host: str, batch: Batch | Received, arrived_ns: int
+    ) -> Sequence[Observation | Arrival]:
         """New observations of a batch, in order. ``host`` is who the subject says it is: ValueError
         where the batch says another.
         """

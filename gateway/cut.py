@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
+from pipeline.arrival import Arrival
 from pipeline.arrival_cut import Arrived
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
@@ -38,7 +39,9 @@ class Cut:
         self._events: list[Event] = []
         self._repeated_s = 0
 
-    def taken(self, observation: Observation, time_ns: int, offset_ns: int, *, gap: bool) -> None:
+    def taken(
+        self, observation: Observation | Arrival, time_ns: int, offset_ns: int, *, gap: bool
+    ) -> None:
         """It will be judged at this time. ``gap``: others before it never came."""
         at_ns = 0 if time_ns == observation.time_ns + offset_ns else time_ns
         known = self._open.get(observation.host)

@@ -17,6 +17,7 @@ from detectors.kit.stateful import from_text_array, text_array
 from gateway.arrivals import Arrivals, Host
 from gateway.ticks import Tick, Ticks
 from gateway.unjudged import Unjudged
+from pipeline.arrival import Arrival
 from pipeline.bus import subjects
 from pipeline.bus.batch import BatchError, Decoder
 from pipeline.catalog import fleet
@@ -87,7 +88,9 @@ class Fleet:
         self._add(self.arrivals.hosts[batch.host], observations, payload)
         return ""
 
-    def _add(self, host: Host, observations: Sequence[Observation], payload: bytes) -> None:
+    def _add(
+        self, host: Host, observations: Sequence[Observation | Arrival], payload: bytes
+    ) -> None:
         before = len(self._ticks.of_host(host.name))
         self._ticks.add(host, observations)
         waiting = len(self._ticks.of_host(host.name))

@@ -16,11 +16,13 @@ from typing import Any
 
 from gateway.arrivals import AHEAD_NS, Host
 from gateway.cut import Cut
+from pipeline.arrival import Arrival
 from pipeline.clock import SECOND_NS
 from pipeline.observation import Observation
 from pipeline.seconds import corrected, groups_of
 
-Timed = tuple[int, Observation]  # with the time at which it is judged
+Read = Observation | Arrival
+Timed = tuple[int, Read]  # with the time at which it is judged
 
 LATENESS_NS = 3 * SECOND_NS  # beyond a batch's period
 
@@ -32,7 +34,7 @@ class Tick:
     """
 
     second: int
-    groups: tuple[tuple[Observation, ...], ...]
+    groups: tuple[tuple[Read, ...], ...]
     late: tuple[str, ...]
 
 
@@ -74,7 +76,7 @@ class Ticks:
         self._last_ns, self._closed, self.cut, self.too_late = last_ns, closed, cut, late
         self._waiting = defaultdict(deque, waiting)
 
-    def add(self, host: Host, observations: Sequence[Observation]) -> None:
+    def add(self, host: Host, observations: Sequence[Read]) -> None:
         """Observations of a host, in its order."""
         latest_ns = host.arrived_ns + AHEAD_NS
         queue, last_ns, gap = self._waiting[host.name], self._last_ns.get(host.name, 0), host.gap
@@ -118,9 +120,9 @@ class Ticks:
         times = [queue[0][0] for queue in self._waiting.values() if queue]
         return min(times) // SECOND_NS if times else None
 
-    def _groups(self, end_ns: int) -> Iterator[tuple[Observation, ...]]:
+    def _groups(self, end_ns: int) -> Iterator[tuple[Read, ...]]:
         """Observations of all hosts, those of a source together."""
-        taken: list[list[Observation]] = []
+        taken: list[list[Read]] = []
         for name in sorted(self._waiting):  # not as they came: each gateway joins alike
             queue, mine = self._waiting[name], []
             while queue and queue[0][0] < end_ns:

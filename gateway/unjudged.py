@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gateway.ticks import Timed
-from pipeline.bus.batch import decode
+from pipeline.bus.batch import Decoder
 from pipeline.seconds import corrected
 
 
@@ -86,7 +86,7 @@ def _timed(messages: deque[_Message], its: Sequence[tuple[int, int]]) -> Iterato
     judged = sum(message.queued for message in messages) - len(its)
     numbers = iter(its)
     for message in messages:
-        known = {j.observation.seq: j.observation for j in decode(message.payload).judged}
+        known = {one.seq: one for one in Decoder().decode(message.payload).arrivals}
         for at_ns, seq in islice(numbers, message.queued - judged):
             yield at_ns, corrected(known[seq], message.offset_ns)
         judged = 0

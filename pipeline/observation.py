@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -89,3 +89,12 @@ class Observation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "time_ns", whole_microseconds(self.time_ns))
+
+    def corrected(self, offset_ns: int) -> Observation:
+        """With unix times moved by so much; the monotonic clock stays."""
+        return replace(
+            self,
+            time_ns=self.time_ns + offset_ns,
+            frames=tuple(replace(each, time_ns=each.time_ns + offset_ns) for each in self.frames),
+            events=tuple(replace(each, time_ns=each.time_ns + offset_ns) for each in self.events),
+        )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrival import Arrival
+from pipeline.block import Block, Layout, block_of
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, Frame, blank, schema_of
 from pipeline.observation import Observation
@@ -33,6 +34,7 @@ class _Rows:
     devices: tuple[Device, ...] = ()
     # The boot and the monotonic time at which each host was read last.
     read: dict[str, tuple[str, int]] = field(default_factory=dict)
+    begins: dict[str, int] = field(default_factory=dict)  # first row of each host
     _plain: bytes = b""  # as plain values; made where it is asked for, then kept
 
     def plain(self) -> bytes:
@@ -49,9 +51,9 @@ class _Rows:
         rows._lay_out()
         return rows
 
-    def place(self, frames: Mapping[str, Frame]) -> None:
+    def place(self, blocks: Mapping[str, Block]) -> None:
         """Make room for what is new or has changed."""
-        fresh = {h: f.devices for h, f in frames.items() if self.parts.get(h) is not f.devices}
+        fresh = {h: b.devices for h, b in blocks.items() if self.parts.get(h) is not b.devices}
         changed = {h: d for h, d in fresh.items() if not _same(self.parts.get(h), d)}
         # The same devices as other objects are known by these from now on: comparing is dear.
         self.parts |= fresh
@@ -73,6 +75,8 @@ class _Rows:
 
     def _lay_out(self) -> None:
         self.devices = tuple(chain.from_iterable(self.parts.values()))
+        ends = accumulate(map(len, self.parts.values()), initial=0)
+        self.begins = dict(zip(self.parts, ends, strict=False))
         self._plain = b""
 
 
@@ -118,7 +122,7 @@ class Roster:
                 rows[source, kind].read = {h: (str(b), int(ns)) for h, (b, ns) in read.items()}
         self._rows, self._seq, self._mono_ns = rows, seq, mono_ns
 
-    def join(self, observations: Sequence[Observation]) -> Observation:
+    def join(self, observations: Sequence[Observation | Arrival]) -> Observation:
         """One observation of all, at the latest of their times.
 
         Durations are those of corrected unix time: hosts have no monotonic clock in common, and it
@@ -128,11 +132,11 @@ class Roster:
         self._mono_ns = max(self._mono_ns + 1, time_ns)
         self._seq += 1
         source = observations[0].source
-        by_kind: dict[str, dict[str, Frame]] = {}
+        by_kind: dict[str, dict[str, Block]] = {}
         boots = {observation.host: observation.boot_id for observation in observations}
         for observation in observations:
             for frame in observation.frames:
-                by_kind.setdefault(frame.kind, {})[observation.host] = frame
+                by_kind.setdefault(frame.kind, {})[observation.host] = block_of(frame)
         return Observation(
             source,
             FLEET,
@@ -142,8 +146,8 @@ class Roster:
             self._mono_ns,
             max(o.duration_ns for o in observations),
             frames=tuple(
-                self._frame(source, kind, frames, boots, time_ns)
-                for kind, frames in by_kind.items()
+                self._frame(source, kind, blocks, boots, time_ns)
+                for kind, blocks in by_kind.items()
             ),
             events=tuple(chain.from_iterable(o.events for o in observations)),
             unread=tuple(chain.from_iterable(o.unread for o in observations)),
@@ -158,21 +162,30 @@ class Roster:
         self,
         source: str,
         kind: str,
-        frames: Mapping[str, Frame],
+        blocks: Mapping[str, Block],
         boots: Mapping[str, str],
         time_ns: int,
     ) -> Frame:
         rows = self._rows.setdefault((source, kind), _Rows())
-        rows.place(frames)
-        parts = [
-            (frame.gauges, frame.counters, frame.observed, frame.sampled_ns)
-            if (frame := frames.get(host)) is not None
-            else _absent(kind, len(devices))
-            for host, devices in rows.parts.items()
-        ]
-        gauges, counters, observed, sampled = zip(*parts, strict=True)
+        rows.place(blocks)
+        gauges, counters, observed = blank(kind, rows.devices)
+        sampled = np.zeros(len(rows.devices), np.int64)
+        alike: dict[Layout, list[tuple[int, Block]]] = {}
+        for host, block in blocks.items():
+            alike.setdefault(block.layout, []).append((rows.begins[host], block))
+        for layout, placed in alike.items():
+            placed.sort(key=_begin)
+            its = [block for _, block in placed]
+            at = _rows_of(placed)
+            sampled[at] = np.concatenate([block.sampled_ns for block in its])
+            measured, counted = layout.gauges, layout.counters
+            if not isinstance(at, slice):
+                measured, counted = measured[:, None], counted[:, None]
+            gauges[measured, at] = np.concatenate([block.gauges for block in its], axis=1)
+            counters[counted, at] = np.concatenate([block.counters for block in its], axis=1)
+            observed[counted, at] = _observed(its)
         passed_s = [
-            rows.passed_s(host, boots[host], frames[host].mono_ns) if host in frames else np.nan
+            rows.passed_s(host, boots[host], blocks[host].mono_ns) if host in blocks else np.nan
             for host in rows.parts
         ]
         return Frame(
@@ -180,15 +193,37 @@ class Roster:
             time_ns,
             self._mono_ns,
             rows.devices,
-            np.concatenate(gauges, axis=1),
-            np.concatenate(counters, axis=1),
-            np.concatenate(observed, axis=1),
-            np.concatenate(sampled),
+            gauges,
+            counters,
+            observed,
+            sampled,
             passed_s=np.repeat(passed_s, [len(devices) for devices in rows.parts.values()]),
         )
 
 
-@lru_cache(64)
-def _absent(kind: str, devices: int) -> tuple[NDArray[Any], ...]:
-    """The blocks of a frame in which nothing is observed."""
-    return (*blank(kind, range(devices)), np.zeros(devices, np.int64))
+def _begin(placed: tuple[int, Block]) -> int:
+    return placed[0]
+
+
+def _rows_of(placed: Sequence[tuple[int, Block]]) -> slice | NDArray[np.intp]:
+    """The rows of these blocks, which are in order: a slice where there is no other between."""
+    widths = [len(block.devices) for _, block in placed]
+    begins = [begin for begin, _ in placed]
+    if begins[-1] + widths[-1] - begins[0] == sum(widths):
+        return slice(begins[0], begins[-1] + widths[-1])
+    return np.concatenate(
+        [np.arange(begin, begin + width) for begin, width in zip(begins, widths, strict=True)]
+    )
+
+
+def _observed(blocks: Sequence[Block]) -> NDArray[np.bool_] | bool:
+    """Which counters, (counter, device); True where all are."""
+    if all(block.observed is None for block in blocks):
+        return True
+    return np.concatenate(
+        [
+            np.ones(block.counters.shape, np.bool_) if block.observed is None else block.observed
+            for block in blocks
+        ],
+        axis=1,
+    )

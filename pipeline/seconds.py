@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from typing import TypeVar
 
+from pipeline.arrival import Arrival
 from pipeline.clock import SECOND_NS
 from pipeline.observation import Observation
+
+Read = TypeVar("Read", bound=Observation | Arrival)
 
 # A host that sent nothing for so long has left; an agent that is upgraded is back in a minute.
 FORGOTTEN_NS = 900 * SECOND_NS
 
 
-def groups_of(hosts: Sequence[Sequence[Observation]]) -> Iterator[tuple[Observation, ...]]:
+def groups_of(hosts: Sequence[Sequence[Read]]) -> Iterator[tuple[Read, ...]]:
     """A second of several hosts in groups that are joined: observations of one source, at most one
     per host; each host's in its order.
 
     Source by source, by name: agents read their sources at the same time, in an order that differs
     from host to host and from second to second.
     """
-    by_source: dict[str, list[deque[Observation]]] = {}
+    by_source: dict[str, list[deque[Read]]] = {}
     for mine in hosts:
-        own: dict[str, deque[Observation]] = {}
+        own: dict[str, deque[Read]] = {}
         for observation in mine:
             own.setdefault(observation.source, deque()).append(observation)
         for source, its in own.items():
@@ -32,17 +35,7 @@ def groups_of(hosts: Sequence[Sequence[Observation]]) -> Iterator[tuple[Observat
             yield tuple(queue.popleft() for queue in queues if queue)
 
 
-def corrected(observation: Observation, offset_ns: int) -> Observation:
+def corrected(read: Read, offset_ns: int) -> Read:
     """With unix times of the gateway; the monotonic clock is the host's own."""
-    if not offset_ns:
-        return observation
-    return replace(
-        observation,
-        time_ns=observation.time_ns + offset_ns,
-        frames=tuple(
-            replace(frame, time_ns=frame.time_ns + offset_ns) for frame in observation.frames
-        ),
-        events=tuple(
-            replace(event, time_ns=event.time_ns + offset_ns) for event in observation.events
-        ),
-    )
+    # Either gives its own kind.
+    return read.corrected(offset_ns) if offset_ns else read  # type: ignore[return-value]

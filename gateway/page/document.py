@@ -261,5 +261,5 @@ def _footer(version: str, metrics_path: str) -> Html:
     return el(
         "footer",
         el("nav", links, aria_label="For programs"),
-        el("p", f"GPU Exporter, Tocsin {version}"),
+        el("p", f"Tocsin {version}"),
     )

@@ -56,7 +56,10 @@ def pack_words(words: NDArray[np.uint64]) -> bytes:
 def unpack_words(raw: bytes | memoryview) -> NDArray[np.uint64]:
     """What ``pack_words`` was given. ValueError where the bytes are no whole words."""
     planes = np.frombuffer(raw, np.uint8).reshape(WORD, len(raw) // WORD)
-    zigzag = np.ascontiguousarray(planes.T).view(np.uint64).reshape(-1)
+    sorted_ = np.empty((planes.shape[1], WORD), np.uint8)
+    for byte, plane in enumerate(planes):  # in one step it takes half as long again
+        sorted_[:, byte] = plane
+    zigzag = sorted_.view(np.uint64).reshape(-1)
     return (zigzag >> ONE) ^ (np.uint64(0) - (zigzag & ONE))
 
 
@@ -73,10 +76,9 @@ def as_words(values: NDArray[np.float64]) -> tuple[NDArray[np.uint64], NDArray[n
     return np.where(whole[:, None], numbers, seen.view(np.uint64)), whole
 
 
-def from_words(words: NDArray[np.uint64], whole: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """What ``as_words`` was given, with 0 for NaN."""
+def from_words(words: NDArray[np.uint64], bits: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Words (sample, word) as readings; those at ``bits`` (word,) are bits of a float64."""
     values = words.view(np.int64).astype(np.float64)
-    if not whole.all():
-        bits = np.flatnonzero(~whole)
+    if len(bits):
         values[:, bits] = words[:, bits].view(np.float64)
     return values

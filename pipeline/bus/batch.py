@@ -16,22 +16,32 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from pipeline.bus.observations import incident_of, judged_from, plain_judged, text, whole
-from pipeline.bus.stack import About, decode_stack, encode_stack, read_about, stacks_of
+from pipeline.arrival import Arrival
+from pipeline.block import Block
+from pipeline.bus.observations import arrivals_from, incident_of, plain_judged, text, whole
+from pipeline.bus.stack import (
+    TIMES,
+    About,
+    decode_groups,
+    encode_groups,
+    encode_stack,
+    read_about,
+    stacks_of,
+)
 from pipeline.bus.taker import Taker, pack
-from pipeline.finding import Incident
-from pipeline.frame import Frame
+from pipeline.finding import Finding, Incident
 from pipeline.judged import JudgedObservation
+from pipeline.observation import Observation
 from pipeline.plain import plain
 
-MAGIC, VERSION = b"TOCB", 2
+MAGIC, VERSION = b"TOCB", 3
 PREFIX = struct.Struct("<4sBII")
 COUNT, LENGTHS = struct.Struct("<H"), struct.Struct("<II")
 # A batch of 16 GPUs, 64 ports and 300 links over a minute is 3 MB before compression: docs/bus.md.
@@ -65,6 +75,32 @@ class Batch:
     judged: tuple[JudgedObservation, ...]
     open: tuple[Incident, ...] = ()
 
+    @property
+    def arrivals(self) -> Sequence[Observation]:
+        """The observations."""
+        return [each.observation for each in self.judged]
+
+
+class Received(NamedTuple):
+    """A batch as a gateway reads it; ``said`` of some observations, by their index."""
+
+    host: str
+    start: str
+    number: int
+    previous: int
+    sent_ns: int
+    arrivals: tuple[Arrival, ...]
+    said: Mapping[int, tuple[tuple[Finding, ...], tuple[Incident, ...]]]
+    open: tuple[Incident, ...] = ()
+
+    def batch(self) -> Batch:
+        """The batch that ``encode`` was given."""
+        judged = tuple(
+            JudgedObservation(one.observation(), *self.said.get(number, ((), ())))
+            for number, one in enumerate(self.arrivals)
+        )
+        return Batch(*self[:5], judged, self.open)
+
 
 def encode(batch: Batch) -> bytes:
     """The batch as bytes. BatchError where it is larger than a batch may be."""
@@ -77,15 +113,12 @@ def encode(batch: Batch) -> bytes:
             "number": batch.number,
             "previous": batch.previous,
             "sent_ns": batch.sent_ns,
-            "observations": [plain_judged(judged) for judged in batch.judged],
+            "observations": plain_judged(batch.judged),
             "open": [plain(incident) for incident in batch.open],
             "places": [stack.places for stack in stacks],
         }
     )
-    bits, words = pack(
-        [array for each in encoded for array in each.bits],
-        [array for each in encoded for array in each.words],
-    )
+    bits, words = pack(*encode_groups(encoded))
     body = b"".join([LENGTHS.pack(len(head), len(bits)), head, bits, words])
     size = len(body) + sum(len(each.about) for each in encoded)
     if size > MAX_BYTES:
@@ -107,8 +140,8 @@ class Decoder:
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], About] = {}
 
-    def decode(self, raw: bytes) -> Batch:
-        """The batch that ``encode`` was given, at most ``MAX_BYTES`` of memory for its bytes.
+    def decode(self, raw: bytes) -> Received:
+        """What ``encode`` was given, at most ``MAX_BYTES`` of memory for its bytes.
 
         Columns that this version's catalogue lacks are left out. BatchError for all other bytes.
         """
@@ -120,7 +153,7 @@ class Decoder:
         except DAMAGE as damage:
             raise BatchError(f"does not decode: {type(damage).__name__}: {damage}") from damage
 
-    def _batch(self, length: int, packed: memoryview) -> Batch:
+    def _batch(self, length: int, packed: memoryview) -> Received:
         abouts, rest = _parts(packed)
         if sum(size for size, _ in abouts) + length > MAX_BYTES:
             raise BatchError(f"claims more than {MAX_BYTES} bytes")
@@ -131,19 +164,15 @@ class Decoder:
         host = text(head["host"])
         stacks = [self._about(host, *about) for about in abouts]
         take = Taker(body[bits_at : bits_at + bits_size], body[bits_at + bits_size :])
-        frames = _frames(stacks, head["places"], take)
+        frames = _frames(stacks, head["places"], head["observations"]["frames"], take)
         take.end()
-        judged = tuple(
-            judged_from(about, host, frames.get(n, {}))
-            for n, about in enumerate(head["observations"])
-        )
-        return Batch(
+        return Received(
             host,
             text(head["start"]),
             whole(head["number"]),
             whole(head["previous"], least=-1),
             whole(head["sent_ns"]),
-            judged,
+            *arrivals_from(head["observations"], host, frames),
             tuple(map(incident_of, head["open"])),
         )
 
@@ -161,8 +190,8 @@ DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, s
 
 
 def decode(raw: bytes) -> Batch:
-    """As a ``Decoder`` that meets its host for the first time."""
-    return Decoder().decode(raw)
+    """The batch, as a ``Decoder`` reads it that meets its host for the first time."""
+    return Decoder().decode(raw).batch()
 
 
 def _checked(raw: bytes) -> tuple[int, memoryview]:
@@ -204,20 +233,25 @@ def _inflated(packed: bytes | memoryview, length: int) -> bytes:
 
 
 def _frames(
-    stacks: Sequence[About], places: Sequence[Any], take: Taker
-) -> dict[int, dict[int, Frame]]:
-    """Frames by the observation and the place in it that they belong to."""
+    stacks: Sequence[About], places: Sequence[Any], counts: Sequence[int], take: Taker
+) -> list[tuple[Block, ...]]:
+    """Frames of each observation, which has so many."""
+    samples = [len(its) for its in places]
     sizes = [
-        (len(its) * max(1, len(about.devices)), about.columns + 1)
-        for about, its in zip(stacks, places, strict=True)
+        (count * max(1, len(about.devices)), about.columns + TIMES)
+        for about, count in zip(stacks, samples, strict=True)
     ]
     if (rows := sum(rows for rows, _ in sizes)) > MAX_ROWS:
         raise ValueError(f"{rows} readings of devices; {MAX_ROWS} at most")
     if (values := sum(rows * columns for rows, columns in sizes)) > MAX_VALUES:
         raise ValueError(f"{values} values; {MAX_VALUES} at most")
-    found: dict[int, dict[int, Frame]] = {}
-    for about, its in zip(stacks, places, strict=True):
-        frames = decode_stack(about, len(its), take)
-        for (observation, place), frame in zip(its, frames, strict=True):
-            found.setdefault(observation, {})[place] = frame
-    return found
+    if 0 in samples or sum(counts) != sum(samples):
+        raise ValueError("frames that belong to no observation, or the other way round")
+    found: list[list[Block | None]] = [[None] * whole(count) for count in counts]
+    for its, blocks in zip(places, decode_groups(stacks, samples, take), strict=True):
+        for (observation, place), block in zip(its, blocks, strict=True):
+            found[observation][place] = block
+    frames = [tuple(block for block in its if block is not None) for its in found]
+    if [*map(len, frames)] != [*counts]:
+        raise ValueError("two frames in one place")
+    return frames

@@ -6,61 +6,92 @@ what an agent could have made, or a ValueError.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, get_args
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, get_args
 
+from pipeline.arrival import Arrival
+from pipeline.block import Block
 from pipeline.finding import SEVERITIES, Action, Finding, Incident, Phase
-from pipeline.frame import Device, Frame
+from pipeline.frame import Device
 from pipeline.judged import JudgedObservation
-from pipeline.observation import Event, Observation, Outcome, Unread
+from pipeline.observation import Event, Outcome, Unread
 from pipeline.plain import finding_from, incident_from, plain, plain_event, value_from
 
 LARGEST = (1 << 63) - 1  # of a time in nanoseconds, and of a number of an event
 MAX_TEXT = 64 << 10  # characters of one text
+TEXTS = ("source", "boot_id")
+NUMBERS = ("seq", "time_ns", "mono_ns", "duration_ns")
 OUTCOMES, PHASES, ACTIONS = get_args(Outcome), get_args(Phase), get_args(Action)
 
 
-def plain_judged(judged: JudgedObservation) -> list[Any]:
-    """All of it but the frames, of which only the number."""
-    o = judged.observation
-    return [
-        [o.source, o.boot_id, o.seq, o.time_ns, o.mono_ns, o.duration_ns, o.outcome, o.error],
-        len(o.frames),
-        [plain_event(e) for e in o.events],
-        [[u.reason, u.device, u.field] for u in o.unread],
-        [plain(f) for f in judged.findings],
-        [plain(i) for i in judged.incidents],
-    ]
-
-
-def judged_from(about: Any, host: str, frames: Mapping[int, Frame]) -> JudgedObservation:
-    """What ``plain_judged`` was given, with the frames by their place.
-
-    ValueError or TypeError where it is not what a host may say.
+def plain_judged(judged: Sequence[JudgedObservation]) -> dict[str, Any]:
+    """All of them but the frames, of which only the number: column by column, as most have nothing
+    else to say; ``more`` has those that do, with their index.
     """
-    when, number, events, unread, findings, incidents = about
-    source, boot_id, seq, time_ns, mono_ns, duration_ns, outcome, error = when
-    if len(frames) != whole(number):
-        raise ValueError(f"observation {seq} lacks frames")
-    observation = Observation(
-        text(source),
-        host,
-        text(boot_id),
-        whole(seq),
-        whole(time_ns),
-        whole(mono_ns),
-        whole(duration_ns),
-        frames=tuple(frames[n] for n in range(number)),
-        events=tuple(_event(each, host) for each in events),
-        unread=tuple(Unread(*map(text, each)) for each in unread),
-        outcome=_one_of(outcome, OUTCOMES),
-        error=text(error),
-    )
-    return JudgedObservation(
-        observation,
-        tuple(_finding(each, host) for each in findings),
-        tuple(map(incident_of, incidents)),
-    )
+    seen = [one.observation for one in judged]
+    columns = {name: [getattr(o, name) for o in seen] for name in (*TEXTS, *NUMBERS)}
+    more = [
+        [
+            number,
+            o.outcome,
+            o.error,
+            [plain_event(event) for event in o.events],
+            [[u.reason, u.device, u.field] for u in o.unread],
+            [plain(finding) for finding in findings],
+            [plain(incident) for incident in incidents],
+        ]
+        for number, (o, findings, incidents) in enumerate(judged)
+        if o.events or o.unread or o.outcome != "ok" or o.error or findings or incidents
+    ]
+    return {**columns, "frames": [len(o.frames) for o in seen], "more": more}
+
+
+class Arrivals(NamedTuple):
+    """Observations of a host in order, and what was said of some, by their index."""
+
+    arrivals: tuple[Arrival, ...]
+    said: Mapping[int, tuple[tuple[Finding, ...], tuple[Incident, ...]]]
+
+
+def arrivals_from(about: Any, host: str, frames: Sequence[tuple[Block, ...]]) -> Arrivals:
+    """What ``plain_judged`` was given, with the frames of each.
+
+    ValueError, TypeError or LookupError where it is not what a host may say.
+    """
+    texts, numbers = ([about[name] for name in names] for names in (TEXTS, NUMBERS))
+    for value in set(chain.from_iterable(texts)):
+        text(value)
+    for column in numbers:
+        _wholes(column)
+    sources, boots = texts
+    seqs, times, monos, durations = numbers
+    made = [
+        Arrival(source, host, boot, seq, time_ns - time_ns % 1000, mono_ns, duration_ns, its)
+        for source, boot, seq, time_ns, mono_ns, duration_ns, its in zip(
+            sources, boots, seqs, times, monos, durations, frames, strict=True
+        )
+    ]
+    said = {}
+    for number, outcome, error, events, unread, findings, incidents in about["more"]:
+        made[whole(number)] = made[number]._replace(
+            events=tuple(_event(each, host) for each in events),
+            unread=tuple(Unread(*map(text, each)) for each in unread),
+            outcome=_one_of(outcome, OUTCOMES),
+            error=text(error),
+        )
+        found = tuple(_finding(each, host) for each in findings)
+        said[number] = found, tuple(map(incident_of, incidents))
+    return Arrivals(tuple(made), said)
+
+
+def _wholes(values: Sequence[Any]) -> None:
+    """ValueError where one of them is not ``whole``."""
+    if not set(map(type, values)) <= {int} or not 0 <= min(values, default=0) <= LARGEST:
+        for value in values:
+            whole(value)
+    if max(values, default=0) > LARGEST:
+        whole(max(values))
 
 
 def device_from(values: Any, host: str) -> Device:

@@ -2,31 +2,41 @@
 
 What all its samples have in common (kind, devices, names of columns) is its description, apart from
 the values: it stays the same from batch to batch, so that a gateway reads it once.
+
+Stacks of as many samples are a group: each sample is a row of words, of every stack the times of
+its frame (2), of its devices' samples (device), and its columns (column, device). The first row is
+there as it is, of the others the words of what moves, as differences along time. So a gateway that
+reads thousands of batches a second takes a few steps for each group, and not for each frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from itertools import repeat
+from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
 
+from pipeline.block import Block, Layout, layout_of
 from pipeline.bus.arrays import as_words, differences, from_words, sums
 from pipeline.bus.observations import device_from, text
 from pipeline.bus.taker import Taker
 from pipeline.catalog import KINDS
-from pipeline.frame import Device, Frame, Schema, schema_of
+from pipeline.frame import Device, Frame, schema_of, whole_microseconds
 from pipeline.observation import Observation
 from pipeline.plain import plain_device
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-T = TypeVar("T", np.bool_, np.uint64)
+    Bits = NDArray[np.bool_]
+    Words = NDArray[np.uint64]
+
 Identity = tuple[tuple[Device, ...], tuple[tuple[tuple[str, str], ...], ...]]
 MAX_COLUMNS = 1024  # of one kind: several times what any catalogue of ours has
+TIMES = 2  # unix and monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +49,30 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A stack as bytes: its description; bits and words of its values, one array after another."""
-
-    about: bytes
-    bits: tuple[NDArray[np.bool_], ...]
-    words: tuple[NDArray[np.uint64], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """A description that was read. ``gauges`` and ``counters`` (column,) are rows of the schema,
-    and ``of_gauges`` and ``of_counters`` the columns that they stand in: those that this version's
-    catalogue lacks are left out. ``split`` of the ``columns`` are gauges.
+    """A stack as bytes and rows: its description; ``words`` (sample, word) and which of them were
+    ``seen``; ``whole`` (gauge,) are columns of whole numbers.
     """
 
-    schema: Schema
+    about: bytes
+    words: NDArray[np.uint64]
+    seen: NDArray[np.bool_]
+    whole: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class About:
+    """A description that was read. ``columns``, of which ``split`` are gauges, were sent; of these
+    ``gauges`` and ``counters`` are in the layout: those that this version's catalogue lacks are
+    left out. None: all are. ``words`` of one sample.
+    """
+
+    layout: Layout
     devices: tuple[Device, ...]
     columns: int
     split: int
-    gauges: NDArray[np.intp]
-    of_gauges: NDArray[np.intp]
-    counters: NDArray[np.intp]
-    of_counters: NDArray[np.intp]
+    gauges: list[int] | None
+    counters: list[int] | None
+    words: int
 
 
 def stacks_of(observations: Sequence[Observation]) -> list[Stack]:
@@ -84,10 +96,8 @@ def _identity(devices: tuple[Device, ...]) -> Identity:
 
 
 def encode_stack(stack: Stack) -> Encoded:
-    """Columns that nobody observed are left out; of those that do not change within the batch there
-    is the first sample only.
-    """
-    first = stack.frames[0]
+    """Columns that nobody observed are left out."""
+    first, samples = stack.frames[0], len(stack.frames)
     gauges = np.stack([frame.gauges for frame in stack.frames])
     observed = np.stack([frame.observed for frame in stack.frames])
     rows = np.flatnonzero((~np.isnan(gauges)).any(axis=(0, 2)))
@@ -96,11 +106,8 @@ def encode_stack(stack: Stack) -> Encoded:
     counters = np.stack([frame.counters[counted] for frame in stack.frames])
     numbers, whole = as_words(gauges)
     times = np.array([[f.time_ns, f.mono_ns] for f in stack.frames], np.int64).view(np.uint64)
-    sampled = np.stack([f.sampled_ns[None] for f in stack.frames]).view(np.uint64)
-    words = np.concatenate([sampled, numbers, np.where(observed, counters, np.uint64(0))], axis=1)
-    seen = np.concatenate([np.ones_like(sampled, np.bool_), ~np.isnan(gauges), observed], 1)
-    moves = ((words[1:] != words[:-1]) | (seen[1:] != seen[:-1])).any(axis=(0, 2))
-    full = bool(seen.all())
+    sampled = np.stack([f.sampled_ns for f in stack.frames]).view(np.uint64)
+    values = np.concatenate([numbers, np.where(observed, counters, np.uint64(0))], axis=1)
     about = {
         "kind": first.kind,
         "devices": [plain_device(device) for device in first.devices],
@@ -109,14 +116,33 @@ def encode_stack(stack: Stack) -> Encoded:
     }
     return Encoded(
         orjson.dumps(about),
-        (whole, moves, np.array([full]), *([] if full else _parts(seen, moves))),
-        (differences(times), *map(differences, _parts(words, moves))),
+        np.concatenate([times, sampled, values.reshape(samples, -1)], axis=1),
+        np.concatenate([~np.isnan(gauges), observed], axis=1).reshape(samples, -1),
+        whole,
     )
 
 
-def _parts(values: NDArray[T], moves: NDArray[np.bool_]) -> list[NDArray[T]]:
-    """All samples of what moves, the first one of the rest."""
-    return [values[:, moves], values[:1, ~moves]]
+def encode_groups(stacks: Sequence[Encoded]) -> tuple[list[Bits], list[Words]]:
+    """Bits and words of all stacks, in the order in which ``decode_groups`` takes them."""
+    bits: list[Bits] = []
+    words: list[Words] = []
+    for _, numbers in _groups([len(stack.words) for stack in stacks]):
+        group = [stacks[number] for number in numbers]
+        rows = np.concatenate([stack.words for stack in group], axis=1)
+        moves = (rows[1:] != rows[:-1]).any(axis=0)
+        full = [bool(stack.seen.all()) for stack in group]
+        bits += [*(stack.whole for stack in group), moves, np.array(full)]
+        bits += [stack.seen for stack, all_seen in zip(group, full, strict=True) if not all_seen]
+        words += [rows[:1], differences(rows)[1:, moves]]
+    return bits, words
+
+
+def _groups(samples: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """Stacks of as many samples, by their number."""
+    found: dict[int, list[int]] = {}
+    for number, count in enumerate(samples):
+        found.setdefault(count, []).append(number)
+    return sorted(found.items())
 
 
 def read_about(raw: bytes, host: str) -> About:
@@ -129,58 +155,93 @@ def read_about(raw: bytes, host: str) -> About:
         raise ValueError(f"no kind of device: {given['kind']!r:.40}")
     schema = schema_of(given["kind"])
     gauges, counters = given["gauges"], given["counters"]
-    rows, of_gauges = _known(gauges, schema.gauge_row)
-    counted, of_counters = _known(counters, schema.counter_row)
     if (columns := len(gauges) + len(counters)) > MAX_COLUMNS:
         raise ValueError(f"{columns} columns; {MAX_COLUMNS} at most")
+    known = [n for n, name in enumerate(gauges) if text(name) in schema.gauge_row]
+    counted = [n for n, name in enumerate(counters) if text(name) in schema.counter_row]
+    devices = tuple(device_from(device, host) for device in given["devices"])
     return About(
-        schema,
-        tuple(device_from(device, host) for device in given["devices"]),
+        layout_of(
+            schema.kind, tuple(gauges[n] for n in known), tuple(counters[n] for n in counted)
+        ),
+        devices,
         columns,
         len(gauges),
-        rows,
-        of_gauges,
-        counted,
-        of_counters,
+        known if len(known) < len(gauges) else None,
+        counted if len(counted) < len(counters) else None,
+        TIMES + len(devices) * (1 + columns),
     )
 
 
-def _known(
-    names: Sequence[str], rows: Mapping[str, int]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    known = [(rows[text(name)], n) for n, name in enumerate(names) if name in rows]
-    return (
-        np.array([row for row, _ in known], np.intp),
-        np.array([n for _, n in known], np.intp),
+def decode_groups(
+    abouts: Sequence[About], samples: Sequence[int], take: Taker
+) -> list[Iterable[Block]]:
+    """The blocks of each stack. ValueError where bits or words end before."""
+    found: list[Iterable[Block]] = [()] * len(abouts)
+    for count, numbers in _groups(samples):
+        group = [abouts[number] for number in numbers]
+        size = sum(about.words for about in group)
+        whole = [take.bits(about.split) for about in group]
+        moves = np.flatnonzero(take.bits(size))
+        full = take.bits(len(group)).tolist()
+        first = take.words(size)
+        steps = take.words((count - 1) * len(moves)).reshape(count - 1, len(moves))
+        words = np.empty((count, size), np.uint64)
+        words[:] = first
+        if len(moves) and count > 1:
+            words[1:, moves] = first[moves] + sums(steps)
+        values = from_words(words, _floats(group, whole, size))
+        begin = 0
+        for number, about, all_seen in zip(numbers, group, full, strict=True):
+            end = begin + about.words
+            seen = None if all_seen else take.bits(count * about.columns * len(about.devices))
+            found[number] = _blocks(about, words[:, begin:end], values[:, begin:end], seen)
+            begin = end
+    return found
+
+
+def _floats(group: Sequence[About], whole: Sequence[Bits], size: int) -> NDArray[np.intp]:
+    """Those of the words of a sample that are bits of a float64."""
+    found, begin = np.zeros(size, np.bool_), 0
+    for about, its in zip(group, whole, strict=True):
+        if not its.all():
+            devices = len(about.devices)
+            at = begin + TIMES + devices
+            found[at : at + about.split * devices] = np.repeat(~its, devices)
+        begin += about.words
+    return np.flatnonzero(found)
+
+
+def _blocks(
+    about: About, words: Words, values: NDArray[np.float64], seen: Bits | None
+) -> Iterable[Block]:
+    """A stack's blocks from its words and values, both (sample, word)."""
+    samples, devices = len(words), len(about.devices)
+    begin, middle = TIMES + devices, TIMES + devices * (1 + about.split)
+    gauges = values[:, begin:middle].reshape(samples, about.split, devices)
+    counters = words[:, middle:].reshape(samples, about.columns - about.split, devices)
+    observed: Iterable[Bits | None] = repeat(None)
+    if seen is not None:
+        mask = seen.reshape(samples, about.columns, devices)
+        gauges = np.where(mask[:, : about.split], gauges, np.nan)
+        counted = mask[:, about.split :]
+        observed = counted if about.counters is None else counted[:, about.counters]
+    if about.gauges is not None:
+        gauges = gauges[:, about.gauges]
+    if about.counters is not None:
+        counters = counters[:, about.counters]
+    signed = words.view(np.int64)
+    return map(
+        Block._make,
+        zip(
+            repeat(about.layout),
+            map(whole_microseconds, signed[:, 0].tolist()),
+            signed[:, 1].tolist(),
+            repeat(about.devices),
+            gauges,
+            counters,
+            observed,
+            signed[:, TIMES:begin],
+            strict=False,  # what is the same for all has no end
+        ),
     )
-
-
-def decode_stack(about: About, samples: int, take: Taker) -> list[Frame]:
-    """Its frames, in their order. ValueError where the block ends before."""
-    devices, columns = len(about.devices), about.columns
-    whole, moves = take.bits(about.split), take.bits(columns + 1)
-    full = bool(take.bits(1)[0])
-    moving = int(moves.sum())
-    times = sums(take.words(2 * samples).reshape(samples, 2)).view(np.int64)
-    words = np.empty((samples, columns + 1, devices), np.uint64)
-    shape, first = (samples, moving, devices), (1, columns + 1 - moving, devices)
-    words[:, moves] = sums(take.words(samples * moving * devices).reshape(shape))
-    words[:, ~moves] = take.words((columns + 1 - moving) * devices).reshape(first)
-    values = from_words(words[:, 1 : 1 + about.split], whole)
-    seen = np.ones(words.shape, np.bool_)
-    if not full:
-        seen[:, moves] = take.bits(samples * moving * devices).reshape(shape)
-        seen[:, ~moves] = take.bits((columns + 1 - moving) * devices).reshape(first)
-        values[~seen[:, 1 : 1 + about.split]] = np.nan
-    schema = about.schema
-    gauges = np.full((samples, len(schema.gauges), devices), np.nan)
-    gauges[:, about.gauges] = values[:, about.of_gauges]
-    counters = np.zeros((samples, len(schema.counters), devices), np.uint64)
-    observed = np.zeros(counters.shape, np.bool_)
-    at = 1 + about.split + about.of_counters
-    counters[:, about.counters], observed[:, about.counters] = words[:, at], seen[:, at]
-    sampled = words[:, 0].view(np.int64)
-    return [
-        Frame(schema, at, mono, about.devices, gauges[i], counters[i], observed[i], sampled[i])
-        for i, (at, mono) in enumerate(times.tolist())
-    ]

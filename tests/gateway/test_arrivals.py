@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from gateway.arrivals import Arrivals
+from pipeline.arrival import Arrival
 from pipeline.bus.batch import Batch
 from pipeline.clock import SECOND_NS
 from pipeline.judged import JudgedObservation
@@ -23,7 +25,7 @@ def batch(number: int, *seqs: int, start: str = "a", sent_ns: int = NOW_NS) -> B
     return Batch("n1", start, number, -1, sent_ns, judged)
 
 
-def seqs(observations: tuple[Observation, ...] | list[Observation]) -> list[int]:
+def seqs(observations: Sequence[Observation | Arrival]) -> list[int]:
     """Their numbers."""
     return [o.seq for o in observations]
 

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from pipeline.arrival import Arrival
+from pipeline.bus.batch import Batch, Decoder, encode
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, frame_of
+from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
 from pipeline.roster import Roster
 
@@ -94,3 +97,30 @@ def test_time_never_goes_back() -> None:
     roster = Roster()
     times = [roster.join([seen("a", 1, at_s=s)]).mono_ns for s in (5, 1, 6)]
     assert times == sorted(set(times))
+
+
+def test_blocks_of_other_columns_are_joined_as_their_frames_are() -> None:
+    """Hosts of two models, one between two of the other, and one that does not observe all."""
+    sent = [
+        seen("a", 1, 2),
+        with_columns("b", {"temperature_celsius": 40.5}, {"temperature_celsius": None}),
+        seen("c", 3),
+        with_columns("d", {"energy_millijoules": 7}, {"energy_millijoules": None}),
+    ]
+    arrived = [arrival(one) for one in sent]
+    assert isinstance(arrived[0], Arrival)
+    (frame,), (other,) = Roster().join(arrived).frames, Roster().join(sent).frames
+    assert frame == other
+
+
+def with_columns(host: str, *values: dict[str, float | None]) -> Observation:
+    """An observation of GPUs with these columns."""
+    gpus = [(Device(host, "gpu", f"{host}-{n}"), each) for n, each in enumerate(values)]
+    frame = frame_of("gpu", gpus, NOW_NS, 7)
+    return Observation("nvml", host, "b", 0, NOW_NS, 7, 0, (frame,))
+
+
+def arrival(one: Observation) -> Arrival:
+    """As it arrives at a gateway."""
+    raw = encode(Batch(one.host, "s", 0, -1, one.time_ns, (JudgedObservation(one),)))
+    return Decoder().decode(raw).arrivals[0]

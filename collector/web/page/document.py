@@ -188,4 +188,4 @@ def _footer(document: Mapping[str, Any], places: Mapping[str, str]) -> Html:
         *(el("a", title, href=path) for title, path in places.items()),
         aria_label="For programs",
     )
-    return el("footer", links, el("p", f"GPU Exporter, Tocsin {document['version']}"))
+    return el("footer", links, el("p", f"Tocsin {document['version']}"))

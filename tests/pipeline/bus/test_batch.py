@@ -54,12 +54,19 @@ def opened(raw: bytes) -> tuple[bytes, list[bytes]]:
     return wire._inflated(squeezed, length), [wire._inflated(a, size) for size, a in abouts]
 
 
-def forged(abouts: list[dict[str, object]] | None = None, **changes: object) -> bytes:
-    """A sound batch whose head or descriptions say something else."""
+def forged(
+    abouts: list[dict[str, object]] | None = None,
+    frames: list[object] | None = None,
+    **changes: object,
+) -> bytes:
+    """A sound batch whose head, numbers of frames or descriptions say something else."""
     body, sound = opened(encode(batch([JudgedObservation(day(1)[0])])))
     size, bits = LENGTHS.unpack_from(body)
     values = body[LENGTHS.size + size :]
-    head = orjson.dumps(orjson.loads(body[LENGTHS.size : LENGTHS.size + size]) | changes)
+    told = orjson.loads(body[LENGTHS.size : LENGTHS.size + size])
+    if frames is not None:
+        told["observations"]["frames"] = frames
+    head = orjson.dumps(told | changes)
     said = sound if abouts is None else [*map(orjson.dumps, abouts)]
     return packed(LENGTHS.pack(len(head), bits) + head + values, *said)
 
@@ -128,7 +135,7 @@ def test_who_knows_the_devices_reads_what_a_newcomer_reads() -> None:
     clock, decoder = FakeClock(), Decoder()
     frames = [gpu_frame(clock, *[{"power_milliwatts": 5.0 + n}] * (1 + n % 2)) for n in range(4)]
     raws = [encode(batch([JudgedObservation(observed(clock, f))])) for f in frames]
-    known = [decoder.decode(raw) for raw in raws]
+    known = [decoder.decode(raw).batch() for raw in raws]
     assert [b.judged for b in known] == [decode(raw).judged for raw in raws]
     first, other, again, _ = (b.judged[0].observation.frames[0].devices for b in known)
     assert first is again
@@ -154,7 +161,7 @@ def test_what_is_known_of_a_host_is_bounded() -> None:
         (b"GET / HTTP/1.1\r\n\r\n", "no batch"),
         (
             PREFIX.pack(MAGIC, VERSION + 1, 0, 0),
-            "format 3; this version reads 2",
+            "format 4; this version reads 3",
         ),
         (PREFIX.pack(MAGIC, VERSION, 1 << 31, 0), "claims 2147483648 bytes"),
         (PREFIX.pack(MAGIC, VERSION, 9, 1) + b"x", "checksum"),
@@ -171,7 +178,9 @@ def test_what_is_known_of_a_host_is_bounded() -> None:
         (forged(number=1.5), "1.5 where a number"),
         (forged(sent_ns=2**64 - 1), "where a number"),
         (forged(start=None), "None where a text"),
-        (forged(places=[], abouts=[]), "words too many"),
+        (forged(places=[], abouts=[]), "belong to no observation"),
+        (forged(frames=[-1]), "belong to no observation"),
+        (forged(observations={}), "does not decode"),
         (forged(places=[]), "does not decode"),
         (forged(abouts=[about(kind="tpu")]), "no kind of device"),
         (forged(abouts=[about(gauges=["x"] * 2000)]), "2000 columns"),
@@ -207,7 +216,7 @@ def test_a_stack_that_claims_too_much_is_refused_before_memory_is_taken(
     """Readings that are not there, and more than a minute of any node."""
     devices = [["n1", "gpu", f"GPU-{n}", {}] for n in range(width)]
     places = [[[0, n] for n in range(32)]]
-    raw = forged(abouts=[about(devices=devices)], places=places)
+    raw = forged(abouts=[about(devices=devices)], places=places, frames=[32])
     tracemalloc.start()
     with pytest.raises(BatchError, match=says):
         decode(raw)
