@@ -110,7 +110,7 @@ PAGE = Page(
     ),
     clears=(
         "At the first reading of another state: healthy, or another of these, which is a finding "
-        "of its own."
+        "of its own. A lost GPU that then hangs or gives no answer in the same boot is still lost."
     ),
     scored_as=("xid",),
     limits=tuple(
@@ -260,6 +260,8 @@ class Availability:
     def _device(self, device: Device, state: str, read: bool) -> Iterator[Finding]:
         """``read``: whether any GPU of its node is."""
         bad = self._bad.get(device)
+        if bad is not None and self._still_lost(bad, state, device):
+            state = bad.state
         if bad is not None and (
             bad.state != state or (bad.finding is None and bad.boot_id != self._now(device).boot_id)
         ):
@@ -269,6 +271,13 @@ class Availability:
             return
         rule = RULES[state] if read or state != UNREADABLE else NO_DRIVER
         yield from self._stays(device, state, rule)
+
+    def _still_lost(self, bad: _BadState, state: str, device: Device) -> bool:
+        """Whether a GPU that the driver has lost merely answers late, or not at all: a machine that
+        is overloaded gives both by turns, and neither means that it is back.
+        """
+        late = state in ("hung", UNREADABLE)
+        return bad.state == "lost" and late and bad.boot_id == self._now(device).boot_id
 
     def _stays(self, device: Device, state: str, rule: Rule) -> Iterator[Finding]:
         """A bad state goes on, or begins."""

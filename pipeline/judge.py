@@ -32,6 +32,7 @@ T = TypeVar("T", Finding, Incident)
 DEFAULT_PERIOD_S = 1.0
 FORGOTTEN = "The detectors started without their state; what is still true opens another incident."
 MAX_STANDING = 5_000  # beyond it the oldest are let go: a detector gone wild costs bounded memory
+FINDINGS, OLD_FINDINGS = "findings", "told"  # of a snapshot, and as it was called before
 
 
 class Judge:
@@ -118,7 +119,7 @@ class Judge:
         """Last samples by source and kind; what stands, and which
         detectors fail on what, as JSON.
         """
-        told = {
+        document = {
             "standing": [plain(finding) for finding in self._standing.values()],
             "open": [plain(incident) for incident in self._open.values()],
             "failing": [[*key, plain(finding)] for *key, finding in self._failing.all()],
@@ -129,20 +130,22 @@ class Judge:
             for (source, kind), rates in self._rates.items()
             for name, array in rates.state().items()
         }
-        return {**arrays, "told": np.frombuffer(json.dumps(told).encode(), np.uint8)}
+        return {**arrays, FINDINGS: np.frombuffer(json.dumps(document).encode(), np.uint8)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from there. KeyError, ValueError or TypeError, unchanged, where it does not fit."""
-        told = json.loads(state["told"].astype(np.uint8).tobytes())
-        standing = [finding_from(values) for values in told["standing"]]
-        opened = [incident_from(values) for values in told["open"]]
+        saved = state[FINDINGS] if FINDINGS in state else state[OLD_FINDINGS]
+        document = json.loads(saved.astype(np.uint8).tobytes())
+        standing = [finding_from(values) for values in document["standing"]]
+        opened = [incident_from(values) for values in document["open"]]
         failing = Failing(
-            (detector, source, finding_from(values)) for detector, source, values in told["failing"]
+            (detector, source, finding_from(values))
+            for detector, source, values in document["failing"]
         )
-        past = PastIncidents.of(told.get("past", {}))  # versions before 0.5 kept none
+        past = PastIncidents.of(document.get("past", {}))  # versions before 0.5 kept none
         samples: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
         for label, array in state.items():
-            if label != "told":
+            if label not in (FINDINGS, OLD_FINDINGS):
                 source, kind, name = label.split("/")
                 samples.setdefault((source, kind), {})[name] = array
         rates = {key: self._fresh(*key) for key in samples if key[1] in KINDS}

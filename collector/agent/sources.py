@@ -41,9 +41,14 @@ from collector.sources.tenants.child_desk import ChildDesk, ReaderOf
 from collector.sources.tenants.cuts import Cuts
 from collector.sources.tenants.desk import Desk
 from collector.sources.tenants.job_users import JobUsers
+from pipeline.clock import SECOND_NS
 from pipeline.engine import Schedule
 from pipeline.interfaces import Source
 from pipeline.selfmetrics import SelfMetrics
+
+# Without persistence mode the driver is loaded with the library: collector/sources/nvml/worker.py,
+# Deadlines.slow_s.
+AWAITS_GPUS_NS = 30 * SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,7 @@ def _kmsg(parts: Parts) -> Source:
         parts.metrics,
         path=world.kernel_log,
         saved=parts.saved,
+        awaits_gpus_ns=AWAITS_GPUS_NS if parts.config.sources.nvml.enabled else 0,
     )
 
 

@@ -202,3 +202,25 @@ def test_a_restart_remembers_a_driver_that_hangs() -> None:
     restarted.restore(node.detector.state())
     node.detector = restarted
     assert [(f.id, f.phase) for f in node.seconds(1, 0, 0)] == [(page.id, "cleared")]
+
+
+def test_a_lost_gpu_that_answers_late_on_a_busy_machine_is_still_lost() -> None:
+    """Its calls return an error or miss their deadline by turns: one page until it is back."""
+    node = Node()
+    findings = node.seconds(5, 0, LOST)
+    for _ in range(10):
+        findings += node.seconds(15, 0, HUNG) + node.seconds(90, 0, UNREADABLE)
+        findings += node.seconds(2, 0, LOST)
+    assert [(f.fault, f.phase) for f in findings] == [("gpu_lost", "onset")]
+    assert [(f.fault, f.phase) for f in node.seconds(1, 0, 0)] == [("gpu_lost", "cleared")]
+
+
+def test_a_gpu_that_hangs_after_a_reboot_is_lost_no_more() -> None:
+    """The driver of the new boot says what is wrong now."""
+    node = Node()
+    node.seconds(5, 0, LOST)
+    node.reboots(120.0)
+    assert [(f.fault, f.phase) for f in node.seconds(20, 0, HUNG)] == [
+        ("gpu_lost", "cleared"),
+        ("gpu_hung", "onset"),
+    ]

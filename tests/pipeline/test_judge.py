@@ -165,7 +165,7 @@ def test_a_detector_that_failed_before_a_restart_ends_its_finding_after_it() -> 
     assert (ended.id, ended.phase) == (failed.id, "cleared")
 
 
-@pytest.mark.parametrize("missing", ["told", "nvml/gpu/last", "nvml/gpu/epoch"])
+@pytest.mark.parametrize("missing", ["findings", "nvml/gpu/last", "nvml/gpu/epoch"])
 def test_a_memory_that_is_not_whole_is_refused(missing: str) -> None:
     """And the judge is as it was."""
     house = House()
@@ -215,9 +215,10 @@ def test_incidents_that_ended_survive_a_restart() -> None:
     fresh.restore(house.judge.state())
     assert [one.incident for one in fresh.past.incidents(house.clock.time_ns())] == [past.incident]
     state = dict(house.judge.state())
-    told = json.loads(state["told"].tobytes())
-    del told["past"]
-    state["told"] = np.frombuffer(json.dumps(told).encode(), np.uint8)
+    document = json.loads(state.pop("findings").tobytes())
+    del document["past"]
+    # The name that it had before.
+    state["told"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
     fresh.restore(state)
     assert fresh.past.incidents(house.clock.time_ns()) == []
 

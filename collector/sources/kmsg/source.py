@@ -50,9 +50,10 @@ class KernelLogSource:
 
     ``user_lines`` also believes lines that user space wrote into the log (tests: only the kernel
     can write its own). ``saved``: the path is a finished log, to be read once and as it stands.
-    ``real``: the log is this machine's own, so its journal may stand in and its last boot is of
-    interest; by default when the path is /dev/kmsg or that device. ``device`` opens what is no
-    regular file.
+    ``awaits_gpus_ns``: an agent that has never read a GPU lets the log wait for so long, so that
+    the lines of its first boot name the GPUs of their addresses. ``real``: the log is this
+    machine's own, so its journal may stand in and its last boot is of interest; by default when
+    the path is /dev/kmsg or that device. ``device`` opens what is no regular file.
     """
 
     name = "kmsg"
@@ -69,6 +70,7 @@ class KernelLogSource:
         path: Path = KMSG,
         user_lines: bool = False,
         saved: bool = False,
+        awaits_gpus_ns: int = 0,
         real: bool | None = None,
         journalctl: str = "journalctl",
         files: Sequence[Path] = SYSLOG_FILES,
@@ -88,6 +90,7 @@ class KernelLogSource:
         self._newest = -1  # kernel time of the newest record so far
         self._node = Device(host, "node", host)
         self._began = self._now()
+        self._inventory, self._awaits_gpus_ns = inventory, 0 if saved else awaits_gpus_ns
         self._bookmark = Bookmark(state)
         place = self._bookmark.saved
         self._places: dict[str, Any] = dict(place.get("places", {}))
@@ -130,6 +133,8 @@ class KernelLogSource:
         UnavailableError where there is no log to be had.
         """
         now = self._now()
+        if self._awaits_gpus(now):
+            return Reading()
         self._bookmark.save_due(now.mono_ns)
         events = self._before()
         try:
@@ -141,6 +146,15 @@ class KernelLogSource:
         self._bookmark.set(self._place(), now.mono_ns)
         unread, self._unread = tuple(self._unread), []
         return Reading(events=tuple(events), unread=unread)
+
+    def _awaits_gpus(self, now: Instant) -> bool:
+        """Until the first GPU is known, or it took too long: then none may come. What the log has
+        stays there meanwhile.
+        """
+        waited_ns = now.mono_ns - self._began.mono_ns
+        if self._inventory.devices("gpu") or waited_ns >= self._awaits_gpus_ns:
+            self._awaits_gpus_ns = 0
+        return self._awaits_gpus_ns > 0
 
     def close(self) -> None:
         """Keep the exact place and let go of everything."""

@@ -5,7 +5,7 @@ import { deviceList } from "./devices.js";
 import { byId, el, fill, icon, state } from "./dom.js";
 import { levelOf, links, reach, since } from "./incidents.js";
 import { stateOf } from "./jobs.js";
-import { parts } from "./told.js";
+import { parts } from "./summary.js";
 import { clock, count, moment, upper } from "./words.js";
 
 const MAX_LISTED = 200;

@@ -10,7 +10,7 @@ import { Legend } from "./legend.js";
 import { Live } from "./live.js";
 import { ClusterMap } from "./map.js";
 import { search } from "./search.js";
-import { verdict } from "./told.js";
+import { verdict } from "./summary.js";
 import { clock, moment, span } from "./words.js";
 
 const MAX_OPEN = 500, MAX_CLOSED = 30, MAX_JOBS = 1000;

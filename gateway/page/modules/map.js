@@ -4,7 +4,7 @@ import { byId, say } from "./dom.js";
 import { blocks, corner, fitting, geometry, step, under } from "./layout.js";
 import { keys } from "./map_keys.js";
 import { Painter } from "./paint.js";
-import { told } from "./told.js";
+import { nodeSummary } from "./summary.js";
 
 const SHARE = 0.72; // of the window's height, in which all racks are to be seen
 
@@ -137,7 +137,7 @@ export class ClusterMap {
     // Two options take turns, so that a screen reader hears that the active one is another.
     this.lines = 1 - this.lines;
     const option = byId(`map-option-${this.lines}`);
-    say(option, told(this.cluster, row));
+    say(option, nodeSummary(this.cluster, row));
     option.setAttribute("aria-setsize", this.cluster.nodes.length);
     option.setAttribute("aria-posinset", row + 1);
     option.setAttribute("aria-selected", "true");
@@ -149,7 +149,7 @@ export class ClusterMap {
   #tell(row, at = null) {
     this.tip.hidden = row === null || row < 0;
     if (this.tip.hidden) return;
-    say(this.tip, told(this.cluster, row, this.hover?.gpu));
+    say(this.tip, nodeSummary(this.cluster, row, this.hover?.gpu));
     const block = this.blockOf[row], place = corner(this.form, block);
     const x = at?.x ?? place.x + 12, y = (at?.y ?? place.y + this.form.label + (row - this.list[block].first + 1) * this.form.line - this.frame.scrollTop) + 14;
     const room = this.frame.clientWidth - this.tip.offsetWidth;

@@ -17,7 +17,7 @@ function of(cluster, codes, one) {
 }
 
 // A node by its row; of one of its GPUs too, where it has one with that number.
-export function told(cluster, row, gpu = -1) {
+export function nodeSummary(cluster, row, gpu = -1) {
   const rack = cluster.rack(row), silent = cluster.silent.has(row) ? "sends nothing" : "";
   const named = gpu >= 0 && gpu < cluster.gpus(row).length ? `GPU ${gpu} ${word(cluster.levels[cluster.gpus(row)[gpu]]).toLowerCase()}` : "";
   const about = [silent, named, of(cluster, cluster.gpus(row), "GPU"), of(cluster, cluster.ports(row), "port")].filter(Boolean);
