@@ -89,6 +89,7 @@ def _advance(args: argparse.Namespace, config: Config, cases: CaseFile) -> int:
         policy,
         lambda: asked(str(root)),
         time.time,
+        _uptime,
         switches_of(repair),
         BurnInCheck(*proof),
         args.dry_run,
@@ -101,6 +102,10 @@ def _advance(args: argparse.Namespace, config: Config, cases: CaseFile) -> int:
     if not args.dry_run:
         _deliver(cases, root, config)
     return 0
+
+
+def _uptime() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _deliver(cases: CaseFile, root: Path, config: Config) -> None:

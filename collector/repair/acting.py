@@ -55,7 +55,7 @@ class Acting:
         return self._act(case, intent)
 
     def _act(self, case: Case, intent: Intent) -> Done:
-        acting = replace(intent, acting=True, at=self._site.now())
+        acting = replace(intent, acting=True, at=self._site.now(), uptime=self._site.uptime())
         case = replace(case, intent=acting, attempts=intent.attempt, rung=intent.rung)
         self._notes.keep(case)
         if intent.rung == "reboot":
@@ -79,7 +79,7 @@ class Acting:
         proof = _happened(case, intent, answer)
         if proof:
             return Done(replace(case, intent=None), f"{intent.rung} done: {proof}", ended=True)
-        if self._site.now() - intent.at < self._site.switches.settle_s:
+        if self._site.elapsed(intent, answer.boot_id) < self._site.switches.settle_s:
             return Done(case, f"waiting for evidence of the {intent.rung}")
         why = f"the {intent.rung} was interrupted and its outcome is unknown"
         return Done(replace(case, intent=None), why, unknown=True)

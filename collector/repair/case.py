@@ -4,6 +4,7 @@ process that dies anywhere finds out how far it came.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +18,7 @@ Step = Literal[
 ]
 Rung = Literal["reset", "reboot", "replace"]
 LADDER: tuple[Rung, ...] = ("reset", "reboot", "replace")
-VERSION = 1
+VERSION = 2
 MAX_PAST, MAX_WAITING = 200, 200
 
 
@@ -25,8 +26,8 @@ MAX_PAST, MAX_WAITING = 200, 200
 class Intent:
     """An act that is about to be done: the lives of node and part before it.
 
-    ``acting`` is false while it is prepared (nothing is done to the part yet). ``services`` were
-    stopped for it, and ``persistence`` was switched off.
+    ``uptime`` is that of the node at ``at``. ``acting`` is false while it is prepared (nothing is
+    done to the part yet). ``services`` were stopped for it, and ``persistence`` was switched off.
     """
 
     rung: Rung
@@ -34,6 +35,7 @@ class Intent:
     boot_id: str
     epoch: str
     at: float
+    uptime: float
     acting: bool = False
     services: tuple[str, ...] = ()
     persistence: bool = False
@@ -44,7 +46,8 @@ class Case:
     """One fault of one part under repair.
 
     ``rung`` is the step of the ladder that was done last, ``attempts`` how many acts there were,
-    ``note`` why it waits or was stopped, ``since`` when its step began (unix seconds).
+    ``note`` why it waits or was stopped, ``since`` when its step began (unix seconds), ``boot_id``
+    and ``uptime`` the same by the node's own clock.
     """
 
     incident: str
@@ -61,6 +64,8 @@ class Case:
     note: str = ""
     bundle: str = ""
     intent: Intent | None = None
+    boot_id: str = ""
+    uptime: float = 0.0
 
     @property
     def key(self) -> str:
@@ -132,12 +137,15 @@ class CaseFile:
 
     def write(self, book: Book) -> None:
         """On disk when this returns."""
-        write_json(self.file, {"version": VERSION, **asdict(book)})
+        document = {"version": VERSION, **asdict(book)}
+        write_json(self.file, {**document, "sha256": _checksum(document)})
 
 
 def _book(document: Mapping[str, Any]) -> Book:
     if document["version"] != VERSION:
         raise ValueError(f"version {document['version']!r}")
+    if document["sha256"] != _checksum({k: v for k, v in document.items() if k != "sha256"}):
+        raise ValueError("its checksum is another one")
     cases = [_case(row) for row in document["cases"].values()]
     return Book(
         cases={case.key: case for case in cases},
@@ -145,6 +153,12 @@ def _book(document: Mapping[str, Any]) -> Book:
         events=tuple(map(dict, document["events"])),
         tickets=tuple(map(dict, document["tickets"])),
     )
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """One wrong bit could mean another GPU, or an act that was never begun."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _case(row: Mapping[str, Any]) -> Case:

@@ -29,6 +29,7 @@ class Machine:
     def __init__(self, site: Site, notes: Notes, hands: Hands) -> None:
         self._site, self._notes, self._hands = site, notes, hands
         self._acting = Acting(site, notes, hands)
+        self._boot_id = ""
 
     def advance(self) -> list[str]:
         """One step of each case; what was done, a line each.
@@ -41,9 +42,10 @@ class Machine:
             for case in self._notes.open():
                 self._acting.undo(case)
         answer = self._site.ask()
+        self._boot_id = answer.boot_id
         for problem in causes_of(answer, self._site.policy):
             if key(problem.kind, problem.device) not in self._notes.book.cases:
-                self._notes.step(_suspected(problem, self._site.now()))
+                self._moved(_suspected(problem), "suspected")
         return [f"{case.name}: {self._step(case, answer)}" for case in self._notes.open()]
 
     def _step(self, case: Case, answer: Answer) -> str:
@@ -94,6 +96,9 @@ class Machine:
         no = refusal(self._site, case, answer)
         if no is not None:
             return self._refused(case, no)
+        by_hand = self._by_hand(case, answer)
+        if by_hand:
+            return self._mended(case, by_hand)
         switches = self._site.switches
         rung = rung_of(
             case,
@@ -114,8 +119,28 @@ class Machine:
         if self._site.dry_run:
             return f"dry run: would {rung}"
         epoch = answer.parts.get((case.kind, case.device), "")
-        intent = Intent(rung, case.attempts + 1, answer.boot_id, epoch, self._site.now())
+        times = self._site.now(), self._site.uptime()
+        intent = Intent(rung, case.attempts + 1, answer.boot_id, epoch, *times)
         return self._after(self._acting.begin(case, intent))
+
+    def _gone(self, case: Case, answer: Answer) -> bool:
+        """Whether nothing is reported of the part any more."""
+        left = any((p.kind, p.device) == (case.kind, case.device) for p in answer.problems)
+        return not left and case.incident not in answer.open
+
+    def _by_hand(self, case: Case, answer: Answer) -> str:
+        """Evidence that somebody else repaired the part since the drain; empty without any, also
+        where the fault merely shows no more: that is no repair.
+        """
+        record = self._site.record.read()
+        return evidence(record, answer) if record and self._gone(case, answer) else ""
+
+    def _mended(self, case: Case, by_hand: str) -> str:
+        """An act more would help nobody, and the last one of ours, if any, did not help."""
+        if self._site.dry_run:
+            return f"dry run: {by_hand}, not by this command: would run the check"
+        self._moved(replace(case, rung="", note=f"{by_hand}, not by this command"), "reset")
+        return f"{by_hand}, not by this command: to be checked"
 
     def _after(self, done: Done) -> str:
         """What follows from how an act went."""
@@ -136,9 +161,8 @@ class Machine:
         no = refusal(self._site, case, answer)
         if no is not None:
             return self._refused(case, no)
-        left = any((p.kind, p.device) == (case.kind, case.device) for p in answer.problems)
-        if left or case.incident in answer.open:
-            if self._site.now() - case.since < self._site.switches.settle_s:
+        if not self._gone(case, answer):
+            if self._site.elapsed(case, answer.boot_id) < self._site.switches.settle_s:
                 return f"{case.rung} done; the fault is still reported: waiting"
             return self._failed(case, f"{case.rung} did not help")
         if self._site.dry_run:
@@ -220,11 +244,12 @@ class Machine:
         return self._stop(case, no.text) if no.final and not self._site.dry_run else no.text
 
     def _moved(self, case: Case, step: Step, *, ticket: bool = False) -> Case:
-        case = replace(case, step=step, since=self._site.now())
+        now, uptime = self._site.now(), self._site.uptime()
+        case = replace(case, step=step, since=now, boot_id=self._boot_id, uptime=uptime)
         return self._notes.step(case, ticket=ticket)
 
 
-def _suspected(problem: Problem, now: float) -> Case:
+def _suspected(problem: Problem) -> Case:
     return Case(
         incident=problem.id,
         fault=problem.fault,
@@ -234,5 +259,5 @@ def _suspected(problem: Problem, now: float) -> Case:
         serial=problem.serial,
         action=problem.action,
         step="suspected",
-        since=now,
+        since=0.0,
     )

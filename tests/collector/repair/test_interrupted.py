@@ -14,13 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.integrations.scheduler import OURS
-from tests.collector.repair.world import CAP, World
+from tests.collector.repair.world import CAP, Node, World
 
 NODES = ("gpu01", "gpu02", "gpu03")
 WHAT = (
     *("run", "run", "run", "run", "run"),
     *("job", "no job", "process", "no process", "drain", "resume", "hours", "minutes", "ack"),
     *("reboot mends", "replacement", "act fails", "check fails"),
+    *("hand reset", "hand reboot", "clock", "forgotten"),
 )
 steps = st.lists(
     st.tuples(st.sampled_from(WHAT), st.sampled_from(NODES), st.integers(1, 30), st.booleans()),
@@ -32,6 +33,14 @@ def memory() -> tempfile.TemporaryDirectory[str]:
     """A folder whose files are not waited for."""
     shared = Path("/dev/shm")
     return tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None)
+
+
+def by_hand(node: Node, *, reboot: bool) -> None:
+    """An operator repairs the GPU, without a word to anybody."""
+    node.broken, node.epoch = False, node.epoch + 1
+    if reboot:
+        node.boot, node.booted = node.boot + 1, node.world.now
+    node.unknown = False  # another boot or epoch is evidence
 
 
 def happen(world: World, what: str, name: str, calls: int, *, before: bool) -> None:
@@ -50,6 +59,10 @@ def happen(world: World, what: str, name: str, calls: int, *, before: bool) -> N
         "reboot mends": lambda: setattr(node, "needs", "reboot"),
         "replacement": lambda: setattr(node, "needs", "replace"),
         "act fails": lambda: setattr(node, "act_fails", "exit 255" if before else ""),
+        "hand reset": lambda: by_hand(node, reboot=False),
+        "hand reboot": lambda: by_hand(node, reboot=True),
+        "clock": lambda: setattr(world, "ahead", 86_400.0 * (calls - 15)),
+        "forgotten": lambda: world.slurm.reasons.pop(name, None),  # a Node that was made again
         "check fails": lambda: setattr(node, "check_fails", "exit 1" if before else ""),
     }
     if what == "run":
@@ -74,7 +87,7 @@ def test_a_repair_that_dies_anywhere_harms_nobody(
         for what, name, calls, before in happens:
             theirs = {n: r for n, r in world.slurm.reasons.items() if r.startswith("ada")}
             happen(world, what, name, calls, before=before)
-            if what in ("drain", "resume"):
+            if what in ("drain", "resume", "forgotten"):
                 theirs.pop(name, None)
             assert theirs.items() <= world.slurm.reasons.items()
             assert sum(reason.startswith(OURS) for reason in world.slurm.reasons.values()) <= CAP
@@ -109,3 +122,31 @@ def test_every_call_of_a_repair_may_be_its_last(before: bool) -> None:
         assert node.persistent
     assert "returned" in ends
     stack.close()
+
+
+@pytest.mark.slow
+def test_nodes_that_repair_at_the_same_time_keep_the_cap() -> None:
+    """Before any call of one node's drain, first and only, all others try theirs: no more nodes are
+    drained than the cap allows, and the cap is used.
+    """
+    names = [f"gpu{number:02}" for number in range(1, 6)]
+    most, call = 0, 1
+    while True:
+        with memory() as folder:
+            world = World(Path(folder), *names)
+
+            def others(world: World = world) -> None:
+                for name in names[1:]:
+                    world.machine(world.nodes[name]).advance()
+
+            world.slurm.between[call] = others
+            for _ in range(3):
+                world.machine(world.nodes[names[0]]).advance()
+                drained = sum(reason.startswith(OURS) for reason in world.slurm.reasons.values())
+                most = max(most, drained)
+                assert drained <= CAP
+            if world.slurm.between:
+                break  # it makes no more calls
+            call += 1
+    assert most == CAP
+    assert call > 10

@@ -15,6 +15,7 @@ from collector.integrations.nvsentinel.remediation import TAINT as RELEASE
 from collector.integrations.scheduler import CannotAskError, Scheduler
 from tests.collector.repair.cluster import ERRS, Cluster
 from tests.collector.repair.world import ALL_ON, World
+from tests.deploy.manifests import KUBERNETES, manifests
 
 pytestmark = pytest.mark.slow
 NODE = "/api/v1/nodes/gpu01"
@@ -150,3 +151,23 @@ def test_nvsentinel_hands_a_node_over_and_gets_it_back(cluster: Cluster, tmp_pat
     conditions = cluster.objects[f"{ERRS}/err-1"]["status"]["conditions"]
     assert [(c["type"], c["status"]) for c in conditions][1] == (COMPLETE, "True")
     assert cluster.objects[NODE]["spec"]["taints"] == [taint]
+
+
+def test_the_role_of_a_repair_is_what_it_asks_for(cluster: Cluster, tmp_path: Path) -> None:
+    """All requests of a complete repair, by verb and resource: these are allowed, and no others."""
+    repaired(World(tmp_path, "gpu01"), Nodes(settings(cluster)))
+    verbs = {"PATCH": "patch", "POST": "create", "DELETE": "delete"}
+    asked = set()
+    for request in cluster.requests:
+        method, _, path = request.partition(" ")
+        parts = path.partition("?")[0].strip("/").split("/")
+        kind = next(name for name in ("nodes", "pods", "leases") if name in parts)
+        asked.add((verbs.get(method, "list" if parts[-1] == kind else "get"), kind))
+    rules = [
+        rule
+        for manifest in manifests(KUBERNETES / "repair" / "rbac.yaml")
+        for rule in manifest.get("rules", ())
+    ]
+    assert asked == {
+        (verb, kind) for rule in rules for kind in rule["resources"] for verb in rule["verbs"]
+    }

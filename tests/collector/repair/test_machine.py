@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from collector.integrations.policy import Policy
-from collector.repair.case import DamagedError
+from collector.repair.case import Book, CaseFile, DamagedError
 from collector.repair.ladder import proposal
 from collector.repair.site import Switches
 from tests.collector.repair.world import ALL_ON, World
@@ -156,3 +157,68 @@ def test_a_file_of_other_contents_stops_everything(world: World) -> None:
     world.cases("gpu01").file.write_text('{"version": 1, "cases": {"x": 1}}')
     with pytest.raises(DamagedError, match="cannot be read"):
         world.machine(world.nodes["gpu01"]).advance()
+
+
+def test_a_fault_that_an_operator_has_repaired_needs_no_act(world: World) -> None:
+    """Reset by hand while the node was drained: it is checked and returned, and nothing counts as
+    what helped.
+    """
+    runs(world, 1)
+    node = world.nodes["gpu01"]
+    node.broken, node.epoch = False, 1
+    assert "not by this command" in runs(world, 1)[0]
+    runs(world, 4)
+    assert world.nodes["gpu01"].acts == []
+    assert world.case("gpu01") is None
+    assert not world.slurm.reasons
+    assert world.cases("gpu01").read().past == ()
+
+
+@pytest.mark.parametrize("step", [86_400.0, -86_400.0])
+def test_a_clock_that_is_set_changes_no_patience(world: World, step: float) -> None:
+    """A day ahead or back right after the reset: the fault has its time to go, and not a day."""
+    node = world.nodes["gpu01"]
+    node.needs = "reboot"
+    runs(world, 2)
+    assert node.acts == ["reset"]
+    world.ahead += step
+    said = runs(world, 2)
+    assert said[-1] == "GPU 3: reset done; the fault is still reported: waiting"
+    runs(world, 4)
+    assert node.acts == ["reset", "reboot"]
+
+
+def test_an_outcome_is_awaited_by_the_clock_of_the_new_boot(world: World) -> None:
+    """The wall clock is a year off until the time service has set it: no repair is given up."""
+    node = world.nodes["gpu01"]
+    node.needs = "reboot"
+    node.broken = True
+    runs(world, 7)
+    assert node.acts == ["reset", "reboot"]
+    world.ahead = 3.2e7
+    runs(world, 4)
+    assert world.case("gpu01") is None
+    assert not world.slurm.reasons
+
+
+def test_a_file_with_one_wrong_bit_stops_everything(world: World) -> None:
+    """Wherever it is: another GPU, another number of attempts, an act that never began."""
+    runs(world, 2)
+    file = world.cases("gpu01").file
+    sound = file.read_bytes()
+    world.cases("gpu01").read()
+    for place in range(0, len(sound), 7):
+        damaged = bytearray(sound)
+        damaged[place] ^= 1 << place % 7
+        file.write_bytes(damaged)
+        with contextlib.suppress(DamagedError):
+            assert world.cases("gpu01").read() == _book(sound, file)
+    file.write_bytes(sound[: len(sound) // 2])
+    with pytest.raises(DamagedError):
+        world.machine(world.nodes["gpu01"]).advance()
+
+
+def _book(sound: bytes, file: Path) -> Book:
+    """As the sound file has it: a bit between two values changes nothing."""
+    file.write_bytes(sound)
+    return CaseFile(file).read()

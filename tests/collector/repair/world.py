@@ -33,11 +33,18 @@ class Controller(Slurmctld):
     def __init__(self) -> None:
         super().__init__()
         self.busy: set[str] = set()
+        self.between: dict[int, Callable[[], object]] = {}  # what happens before the n-th call
+        self.made = 0
 
     def node(self, name: str) -> NodeState:
         state = super().node(name)
         more = {"ALLOCATED"} if name in self.busy else set()
         return NodeState(state.words | more, state.reason, state.by)
+
+    def _call(self, change: object = None) -> None:
+        self.made += 1
+        self.between.pop(self.made, lambda: None)()
+        super()._call(change)
 
     def call(self, change: Callable[[], object]) -> None:
         """Something else than a question to the controller, before or after which a process may
@@ -52,6 +59,7 @@ class Node:
     def __init__(self, name: str, world: World, needs: str = "reset") -> None:
         self.name, self.world, self.needs = name, world, needs
         self.boot, self.epoch, self.broken, self.acknowledged = 1, 0, True, False
+        self.booted = 0.0
         self.held: set[str] = set()
         self.stopped: set[str] = set()
         self.persistent = True
@@ -126,6 +134,7 @@ class Node:
         self.unknown = False  # from now on there is evidence
         if act == "reboot":
             self.boot += 1
+            self.booted = self.world.now
         elif not self.act_fails:
             self.epoch += 1
         self.broken = self.broken and act != self.needs
@@ -136,6 +145,7 @@ class World:
 
     def __init__(self, folder: Path, *names: str) -> None:
         self.slurm, self.folder, self.now = Controller(), folder, 1_800_014_400.0
+        self.ahead = 0.0  # of the wall clock, seconds
         self.nodes = {name: Node(name, self) for name in names}
 
     def machine(self, node: Node, switches: Switches = ALL_ON, **changed: Any) -> Machine:
@@ -148,7 +158,8 @@ class World:
             self.record(node.name),
             changed.pop("policy", policy),
             node.answer,
-            lambda: self.now,
+            lambda: self.now + self.ahead,
+            lambda: self.now - node.booted,
             switches,
             BurnInCheck(("true",)),
             **changed,
