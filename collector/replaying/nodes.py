@@ -14,7 +14,7 @@ from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
 
 # More at once cost less each, and an hour of each of them is in memory.
-NODES_AT_ONCE = 32
+NODES_AT_ONCE = 64
 
 
 def rejudge_nodes(stored: Iterable[Hours], make: Callable[[], NodeHorizon]) -> Iterator[Rejudged]:
