@@ -1,9 +1,10 @@
-"""The promtool tests with the rules that they ask about alone. Promtool evaluates every rule of a
-file for every test, which costs five times as much and shows nothing more.
+"""The promtool tests with fewer evaluations. Promtool evaluates every rule of a file at every step
+of every test, which costs ten times as much and shows nothing more than these two together.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,17 @@ import yaml
 from rules.build import SETS
 
 Spoil = Callable[[str], str]
+Rule = dict[str, Any]
+
+MOMENTS = 4  # at which all rules are evaluated, evenly over a test
+UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def reduced(tests: Path, folder: Path, spoil: Spoil = str) -> Iterator[Path]:
-    """A file in ``folder`` for each test of a file, with its alerts and all recordings.
-    ``spoil`` changes the alerts' expressions.
+    """A file in ``folder`` for each test of a file, with its alerts and the recordings that they
+    read. ``spoil`` changes the alerts' expressions.
     """
-    document = yaml.safe_load(tests.read_text(encoding="utf-8"))
+    document = _read(tests)
     names = [Path(name).stem for name in document["rule_files"]]
     for number, case in enumerate(document["tests"]):
         asked = {question["alertname"] for question in case["alert_rule_test"]}
@@ -31,18 +36,60 @@ def reduced(tests: Path, folder: Path, spoil: Spoil = str) -> Iterator[Path]:
         yield path
 
 
+def seldom(tests: Path, folder: Path) -> Iterator[Path]:
+    """A file in ``folder`` for each test of a file, in which every rule as it is shipped is
+    evaluated at a few moments of the test: each has an answer, whatever other alerts are about.
+    """
+    document = _read(tests)
+    shipped = [str((tests.parent / name).resolve()) for name in document["rule_files"]]
+    for number, case in enumerate(document["tests"]):
+        last_s = max(seconds(question["eval_time"]) for question in case["alert_rule_test"])
+        nobody = {"eval_time": f"{last_s}s", "alertname": "Nobody", "exp_alerts": []}
+        interval = f"{max(1, last_s // MOMENTS)}s"
+        path = folder / f"{tests.stem}-{number}-seldom.yaml"
+        few = {**document, "rule_files": shipped, "evaluation_interval": interval}
+        few["tests"] = [{**case, "alert_rule_test": [nobody]}]
+        path.write_text(_text(few), encoding="utf-8")
+        yield path
+
+
+def seconds(duration: str) -> int:
+    """A duration of Prometheus, such as 1h30m."""
+    return sum(
+        int(number) * UNIT_S[unit] for number, unit in re.findall(r"(\d+)([smhd])", duration)
+    )
+
+
+def _read(tests: Path) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.load(tests.read_bytes(), yaml.CSafeLoader)
+    return document
+
+
 def _groups(names: list[str], asked: set[str], spoil: Spoil) -> Iterator[dict[str, Any]]:
-    for name in names:
-        for group in SETS[name][1]:
-            document = group.document()
-            rules = [
-                {**rule, "expr": spoil(rule["expr"])} if "alert" in rule else rule
-                for rule in document["rules"]
-                if rule.get("alert") in asked or "record" in rule
-            ]
-            if rules:
-                yield {**document, "rules": rules}
+    documents = [group.document() for name in names for group in SETS[name][1]]
+    kept = asked | _read_by([rule for each in documents for rule in each["rules"]], asked)
+    for document in documents:
+        rules = [
+            {**rule, "expr": spoil(rule["expr"])} if "alert" in rule else rule
+            for rule in document["rules"]
+            if (rule.get("alert") or rule["record"]) in kept
+        ]
+        if rules:
+            yield {**document, "rules": rules}
+
+
+def _read_by(rules: list[Rule], asked: set[str]) -> set[str]:
+    """Recordings that alerts read, in expressions, texts or through one another."""
+    records = {rule["record"]: rule for rule in rules if "record" in rule}
+    found: set[str] = set()
+    new = [rule for rule in rules if rule.get("alert") in asked]
+    while new:
+        text = _text(new)
+        names = {name for name in records if name in text} - found
+        found |= names
+        new = [records[name] for name in names]
+    return found
 
 
 def _text(document: object) -> str:
-    return yaml.dump(document, Dumper=yaml.CSafeDumper)
+    return yaml.dump(document, Dumper=yaml.CSafeDumper, width=10**6)
