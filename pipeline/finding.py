@@ -76,6 +76,15 @@ class Finding:
         """Stable id (detector, device, onset)."""
         return finding_id(self.detector, self.device, self.onset_ns)
 
+    def is_same(self, other: Finding) -> bool:
+        """Whether both have one id. A storm asks this of a thousand: nothing is hashed."""
+        mine, its = self.device, other.device
+        return (
+            self.onset_ns == other.onset_ns
+            and self.detector == other.detector
+            and (mine.host, mine.kind, mine.id) == (its.host, its.kind, its.id)
+        )
+
     @property
     def active(self) -> bool:
         """Whether the fault still stands."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from detectors.faults import gpus, host, jobs, links, nodes
 from detectors.faults.model import Fault, Level, Origin, Strength
@@ -14,6 +15,7 @@ CLASSES: Mapping[str, Fault] = {row.name: row for table in _TABLES for row in ta
 FAULTS: Mapping[str, Fault] = {row.name: row for table in _TABLES for row in table.FAULTS}
 
 
+@lru_cache(maxsize=1024)
 def fault_class(fault: str) -> str:
     """The class of a fault: what precedes the slash.
 

@@ -4,7 +4,7 @@ have one fault at once is the root cause of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil
 
 from detectors.faults import fault_of
@@ -39,16 +39,23 @@ def _above(device: Device) -> frozenset[str]:
     return frozenset({"rack"} if device.kind == "node" else ())
 
 
-def alike(one: Evidence, other: Evidence) -> bool:
-    """Whether both may have one cause: the same class of faults, at once, and as serious."""
-    spread = SPREAD_NS.get(one.kind, AT_ONCE_NS)
-    return (
-        one.kind == other.kind
-        and one.finding.severity == other.finding.severity
-        and one.device.kind == other.device.kind
-        and abs(one.later_ns(other)) <= spread
-        and abs(one.at_ns - other.at_ns) <= spread
-    )
+def alike_to(one: Evidence) -> Callable[[Evidence], bool]:
+    """Whether another may have one cause with it: the same class of faults, at once, and as
+    serious. A storm asks this of a thousand findings at each new one.
+    """
+    kind, severity, device_kind = one.kind, one.finding.severity, one.device.kind
+    spread, at_ns = SPREAD_NS.get(kind, AT_ONCE_NS), one.at_ns
+
+    def alike(other: Evidence) -> bool:
+        return (
+            abs(at_ns - other.at_ns) <= spread
+            and other.finding.severity == severity
+            and other.device.kind == device_kind
+            and other.kind == kind
+            and abs(one.later_ns(other)) <= spread
+        )
+
+    return alike
 
 
 def quorum(graph: Graph, site: FaultSite, found: Iterable[Evidence]) -> bool:

@@ -13,7 +13,7 @@ from detectors.incidents.book import Book, OpenIncident
 from detectors.incidents.evidence import Evidence, identity
 from detectors.incidents.explain import explains, same_unit
 from detectors.incidents.graph import FaultSite, Graph
-from detectors.incidents.parents import alike, quorum, shared_sites
+from detectors.incidents.parents import alike_to, quorum, shared_sites
 from detectors.incidents.pending import GAP_NS, Pending
 
 
@@ -94,10 +94,11 @@ class Placing:
 
     def _alike(self, one: Evidence, site: FaultSite) -> list[Evidence]:
         known = (each for incident in self._book.with_any([tuple(site)]) for each in incident.live)
+        alike, own = alike_to(one), one.finding
         return [
             each
             for each in (*known, *self._pending.all())
-            if each.finding.id != one.finding.id and site in each.sites and alike(each, one)
+            if site in each.sites and alike(each) and not own.is_same(each.finding)
         ]
 
 
