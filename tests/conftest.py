@@ -23,11 +23,21 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-# These share a simulated day that takes most of a minute to make: whoever
-# runs one of them runs all.
-OF_THE_DAY = {
-    f"tests/integration/{name}.py" for name in ("test_duckdb", "test_node_day", "test_query_docs")
+# Files that share a simulated life which takes up to a minute of CPU time to make: whoever runs one
+# of them runs all.
+SHARED = {
+    "the simulated day": (
+        "tests/integration/test_duckdb.py",
+        "tests/integration/test_node_day.py",
+        "tests/integration/test_query_docs.py",
+    ),
+    "the kept hour": (
+        "tests/collector/explaining/test_explain.py",
+        "tests/collector/replaying/test_replay.py",
+        "tests/integration/test_replay_remote.py",
+    ),
 }
+LIFE_OF = {file: life for life, sharing in SHARED.items() for file in sharing}
 
 # Single tests of half a minute and more, in a file that would come last.
 LONG = {"tests/test_contributing.py"}
@@ -145,14 +155,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
-    """A file stays on one worker, and so do the files of the simulated day; the scenarios, which
-    share nothing and take long, are given out one by one.
+    """A file stays on one worker, and so do files that share a life; the scenarios, which share
+    nothing and take long, are given out one by one.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        if file in OF_THE_DAY:
-            return "the simulated day"
+        if file in LIFE_OF:
+            return LIFE_OF[file]
         return nodeid if file.startswith("tests/scenarios/") else file
 
 

@@ -4,9 +4,11 @@
 set -u
 packages="aardvark-dns chromium-headless-shell crun curl e2fsprogs fish fonts-dejavu-core gcc ibsim-utils infiniband-diags iproute2 iptables libc6-dev mandoc mariadb-server mount munge netavark opensm openssl podman prometheus prometheus-alertmanager prometheus-node-exporter rpm shellcheck slurm-client slurmctld slurmd slurmdbd systemd victoria-metrics zsh"
 
+# shellcheck disable=SC2086 # a list of words
+installed=" $(dpkg-query -W -f '${Package}=${db:Status-Status}\n' $packages 2>/dev/null | sed -n 's/=installed$//p' | tr '\n' ' ')"
 missing=""
 for package in $packages; do
-  dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
+  case "$installed" in *" $package "*) ;; *) missing="$missing $package" ;; esac
 done
 [ -n "$missing" ] || exit 0
 

@@ -43,8 +43,8 @@ def test_nodes_of_nonsense_are_judged_as_by_their_agents(
 
 @pytest.fixture(scope="module")
 def living() -> list[Agent]:
-    """Six agents, each with a life of its own."""
-    return simulated("F06", LIVES, days=0.09, seed=3)
+    """Six agents, each with a life of its own, and a GPU that is lost half-way through."""
+    return simulated("F06", LIVES, days=0.09, seed=3, from_s=3000.0)
 
 
 @pytest.fixture(scope="module")

@@ -49,8 +49,12 @@ XIDS = (79, 48, 94, 31, 119)  # of the GPU, its memory, the program, its firmwar
 
 
 @cache
-def simulated(scenario: str, lives: tuple[Life, ...], *, days: float, seed: int) -> list[Agent]:
-    """Agents of a simulated run, each with a life; ``seed`` makes both."""
+def simulated(
+    scenario: str, lives: tuple[Life, ...], *, days: float, seed: int, from_s: float = 0.0
+) -> list[Agent]:
+    """Agents of a simulated run, each with a life that begins after ``from_s`` seconds of it;
+    ``seed`` makes both.
+    """
     run = rendered(Job(scenario, "nominal", seed, "dev", (), days=days, nodes=len(lives)))
     hosts, cut = run.topology.hosts[: len(lives)], ByHost()
     seen: dict[str, Agent] = {host: [] for host in hosts}
@@ -58,7 +62,8 @@ def simulated(scenario: str, lives: tuple[Life, ...], *, days: float, seed: int)
         for host, part in cut.split(whole):
             if host in seen:
                 seen[host].append(part)
-    begin_ns, length_ns = run.topology.begin_ns, round(run.seconds * 1e9)
+    begin_ns = run.topology.begin_ns + round(from_s * 1e9)
+    length_ns = round((run.seconds - from_s) * 1e9)
     return [
         list(_lived(seen[host], life, np.random.default_rng((seed, n)), begin_ns, length_ns))
         for n, (host, life) in enumerate(zip(hosts, lives, strict=True))

@@ -305,12 +305,7 @@ def test_a_dump_holds_what_others_need_to_score_again(
         "1",
         "--magnitudes",
         "nominal",
-        "--days",
-        "0.07",
-        "--nodes",
-        "1",
-        "--detectors",
-        "ours,gpud",
+        *SLICE,
     )
     assert score(capsys, *argv, "--dump", str(tmp_path))[0] == 0
     (run,) = tmp_path.iterdir()
