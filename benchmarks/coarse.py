@@ -1,23 +1,33 @@
 """The same faults as an agent reads them and as a site's Prometheus keeps them: found, by scenario
-and interval.
+and interval, with exact 95 % intervals.
 
-Natively at 10 s with all columns, the step of the scored suite; through the import at 15, 30 and
-60 s with dcgm-exporter's default fields and node_exporter's ports. ``python -m benchmarks.coarse
-F16 F20`` takes some scenarios only.
+Natively every second with all columns; through the import at 15 and 30 s with dcgm-exporter's
+default fields and node_exporter's ports. Each piece (a scenario, a seed, an interval) is a line of
+the file of results: a run goes on where the one before ended, takes one seed after the other over
+all scenarios, and begins no piece after ``--minutes``. The table counts seeds that have every
+interval. ``python -m benchmarks.coarse --minutes 60 --results coarse.jsonl F16 F20``; ``--minutes
+0`` prints the table only.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 from collector.agent.judge import judge_of, node_horizon_of
 from collector.config.settings import Config
 from collector.replaying.nodes import rejudge_nodes
 from collector.replaying.stored import Span, extent, stored_hours
+from evaluation.metrics.intervals import share_interval
 from history.backtest.judgeable import judgeable
 from history.importing import bring, find
 from pipeline.clock import SECOND_NS, SystemClock
@@ -29,22 +39,29 @@ from pipeline.store.query.store import Store
 from simulator.fleet import Run, Truth, load_scenario, render
 from tests.history.simulated_site import scraped
 
-SCENARIOS = ("F06", "F16", "F20", "F27", "F30", "H00")
-DAYS, NODES, SEED = 0.5, 8, 4711
-NATIVE_S, COARSE_S = 10.0, (15.0, 30.0, 60.0)
+# Of each, what the default fields can show: XIDs and row remaps, a lost GPU, clock and utilization
+# of a job's GPUs, ports that flap, carry half or count errors, power at equal work.
+SCENARIOS = ("F02", "F06", "F16", "F20", "F22", "F27", "F30", "H00")
+HOURS: Mapping[str, float] = defaultdict(lambda: 3.0, F30=6.0)  # F30: a job of hours
+NODES, FIRST_SEED = 4, 4711
+STEPS_S = (1.0, 15.0, 30.0)
+NATIVE_S = STEPS_S[0]
 LATE_S = 3600.0  # beyond a truth's own end, as coarse readings and lost blocks delay
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Truths that were found, of how many, and findings of others."""
+class Piece:
+    """What came of a scenario's world (``seed``) read every ``step_s``: faults found, of how many;
+    findings of others, as ``detector fault``; CPU seconds.
+    """
 
+    scenario: str
+    seed: int
+    step_s: float
     found: int
     truths: int
     others: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.found}/{self.truths}" + (f" +{len(self.others)}" if self.others else "")
+    cpu_s: float
 
 
 def native(run: Run) -> Iterator[Finding]:
@@ -62,8 +79,6 @@ def coarse(run: Run) -> Iterator[Finding]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         bring(site, find(site, *span, None), root, span)
-        from datetime import UTC, datetime  # noqa: PLC0415
-
         begin_end = (datetime.fromtimestamp(us / 1e6, UTC) for us in extent(root, Span()))
         able = judgeable(coverage(Store(root), *begin_end))
         names = [one.name for one in able if one.is_judged]
@@ -74,12 +89,21 @@ def coarse(run: Run) -> Iterator[Finding]:
             yield from again.now.findings
 
 
-def outcome(run: Run, findings: Iterable[Finding]) -> Outcome:
-    """Findings above a record, by truths: of the same node, while it lasted or soon after."""
+def measured(scenario: str, seed: int, step_s: float) -> Piece:
+    """A piece: findings above a record by truths, of the same node, while it lasted or soon
+    after.
+    """
+    began = time.process_time()
+    run = render(
+        load_scenario(scenario), seed, step_s=step_s, days=HOURS[scenario] / 24, nodes=NODES
+    )
+    findings = native(run) if step_s == NATIVE_S else coarse(run)
     alerts = [one for one in findings if one.severity != "record" and one.phase == "onset"]
     found = sum(any(_about(one, truth) for one in alerts) for truth in run.truth)
     others = (one for one in alerts if not any(_about(one, truth) for truth in run.truth))
-    return Outcome(found, len(run.truth), tuple(f"{o.detector} {o.fault}" for o in others))
+    names = tuple(sorted(f"{one.detector} {one.fault}" for one in others))
+    cpu_s = round(time.process_time() - began, 1)
+    return Piece(scenario, seed, step_s, found, len(run.truth), names, cpu_s)
 
 
 def _about(finding: Finding, truth: Truth) -> bool:
@@ -91,23 +115,64 @@ def _about(finding: Finding, truth: Truth) -> bool:
     return where and truth.onset_ns - SECOND_NS <= finding.time_ns <= until
 
 
-def row(scenario: str) -> Iterator[str]:
-    """Cells of a scenario."""
-    yield scenario
-    for step_s in (NATIVE_S, *COARSE_S):
-        run = render(load_scenario(scenario), SEED, step_s=step_s, days=DAYS, nodes=NODES)
-        made = outcome(run, native(run) if step_s == NATIVE_S else coarse(run))
-        print(scenario, step_s, made, sorted(set(made.others)), file=sys.stderr, flush=True)
-        yield str(made)
+def missing(done: Iterable[Piece], scenarios: Sequence[str]) -> Iterator[tuple[str, int, float]]:
+    """Pieces in the order in which they are measured, without end."""
+    had = {(one.scenario, one.seed, one.step_s) for one in done}
+    for seed in count(FIRST_SEED):
+        for scenario in scenarios:
+            for step_s in STEPS_S:
+                if (scenario, seed, step_s) not in had:
+                    yield scenario, seed, step_s
 
 
-def main(argv: Sequence[str]) -> None:
-    """Print the table."""
-    print("| scenario | native | " + " | ".join(f"{s:g} s" for s in COARSE_S) + " |")
-    print("|---|---" + "|---" * len(COARSE_S) + "|")
-    for scenario in argv or SCENARIOS:
-        print("| " + " | ".join(row(scenario)) + " |", flush=True)
+def table(pieces: Iterable[Piece], scenarios: Iterable[str]) -> Iterator[str]:
+    """Faults found and findings of others by interval, of seeds that have them all."""
+    yield "| scenario | worlds | " + " | ".join(f"{s:g} s" for s in STEPS_S) + " |"
+    yield "|---|---" + "|---" * len(STEPS_S) + "|"
+    by_world: dict[tuple[str, int], dict[float, Piece]] = defaultdict(dict)
+    for one in pieces:
+        by_world[one.scenario, one.seed][one.step_s] = one
+    for scenario in scenarios:
+        worlds = [w for (s, _), w in by_world.items() if s == scenario and len(w) == len(STEPS_S)]
+        if worlds:
+            cells = (_cell([world[step_s] for world in worlds]) for step_s in STEPS_S)
+            yield f"| {scenario} | {len(worlds)} | " + " | ".join(cells) + " |"
+
+
+def _cell(pieces: Sequence[Piece]) -> str:
+    found, truths = sum(one.found for one in pieces), sum(one.truths for one in pieces)
+    low, high = share_interval(found, truths)
+    others = sum(len(one.others) for one in pieces)
+    share = f"{found}/{truths} [{low:.2f}, {high:.2f}]" if truths else "no fault"
+    return share + (f", {others} of others" if others else "")
+
+
+def read(path: Path) -> list[Piece]:
+    """Results of earlier runs; a last line that was cut off is left out."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    whole = (json.loads(line) for line in lines if line.endswith("\n"))
+    return [Piece(**{**one, "others": tuple(one["others"])}) for one in whole]
+
+
+def main() -> None:
+    """Measure until the time is over, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scenarios", nargs="*", default=SCENARIOS)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--results", type=Path, default=Path("coarse.jsonl"))
+    args = parser.parse_args()
+    until = time.monotonic() + args.minutes * 60
+    pieces = read(args.results)
+    for question in missing(tuple(pieces), args.scenarios):
+        if time.monotonic() >= until:
+            break
+        pieces.append(measured(*question))
+        line = json.dumps(asdict(pieces[-1]))
+        with args.results.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        print(line, file=sys.stderr, flush=True)
+    print("\n".join(table(pieces, args.scenarios)))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
 from collector.cli.spread import spread_options
+from collector.cli.time_args import interval
 from collector.config.error import ConfigError
 from history.command import bring, find, site_options
 
@@ -125,10 +126,8 @@ def _root(args: argparse.Namespace, stack: ExitStack) -> Path:
         if not root.is_dir():
             raise ConfigError(f"--from {root}: no such folder")
         return root
-    from history.command import DEFAULT_SINCE  # noqa: PLC0415
     from history.importing import is_empty_or_ours  # noqa: PLC0415
 
-    args.since = args.since or DEFAULT_SINCE
     kept = args.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-backtest-"))
     root = Path(kept)
     if not is_empty_or_ours(root):
@@ -162,7 +161,7 @@ def _made(args: argparse.Namespace, root: Path, zone: tzinfo) -> Backtest | None
 
     files = [Path(name) for name in args.known]
     site.entries(root, files, zone, 0)  # wrong files are refused before an hour's work
-    history = _history(args, root, Span(_moment(args, "since"), _moment(args, "until")))
+    history = _history(args, root, Span(*interval(args, time.time_ns() // 1000)))
     if not history.nodes:
         return None
     entries = site.entries(root, files, zone, history.end_ns)
@@ -221,16 +220,6 @@ def _zone(name: str) -> tzinfo:
         return UTC if name == "UTC" else ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise ConfigError(f"--time-zone {name}: no such time zone") from None
-
-
-def _moment(args: argparse.Namespace, option: str) -> int | None:
-    from collector.cli.time_args import moment  # noqa: PLC0415
-
-    text = getattr(args, option)
-    try:
-        return moment(text, time.time_ns() // 1000) if text else None
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(f"--{option}: {error}") from None
 
 
 def _text(made: Backtest, root: Path, form: str) -> str:

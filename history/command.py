@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from collector import client
 from collector.cli.parser import Parser
+from collector.cli.time_args import interval
 from collector.config.error import ConfigError
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ def options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--since",
-        default=DEFAULT_SINCE,
+        default="",
         metavar="TIME",
-        help=f"begin: a time, or a time ago (default: {DEFAULT_SINCE})",
+        help=f"begin: a time, or a time ago (default: {DEFAULT_SINCE} before the end)",
     )
     parser.add_argument("--until", default="", metavar="TIME", help="end (default: now)")
     parser.add_argument(
@@ -131,9 +132,9 @@ def find(args: argparse.Namespace, source: Sequence[str]) -> tuple[Site, Found, 
     from history.meaning import labels  # noqa: PLC0415
 
     now_ms = time.time_ns() // 1_000_000
-    span = _moment(args, "since", now_ms), _moment(args, "until", now_ms)
-    if span[0] >= span[1]:
-        raise ConfigError(f"--since {args.since}: not before --until")
+    args.until = args.until or "now"
+    since_us, until_us = interval(args, now_ms * 1000, default=DEFAULT_SINCE)
+    span = (since_us or 0) // 1000, (until_us or 0) // 1000
     site = site_at(args, source, now_ms)
     mapping = labels.read(Path(args.mapping)) if args.mapping else None
     found = importing.find(site, *span, mapping)
@@ -168,15 +169,6 @@ def bring(
         return importing.bring(site, found, root, span, cluster=args.cluster, advance=bar)
     finally:
         bar.close()
-
-
-def _moment(args: argparse.Namespace, option: str, now_ms: int) -> int:
-    from collector.cli.time_args import moment  # noqa: PLC0415
-
-    try:
-        return moment(getattr(args, option) or "now", now_ms * 1000) // 1000
-    except ValueError as error:
-        raise ConfigError(f"--{option}: {error}") from None
 
 
 def _header(text: str) -> tuple[str, str]:

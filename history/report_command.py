@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
-from collector.cli.time_args import moment
+from collector.cli.time_args import interval
 from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from history import command
@@ -114,14 +114,11 @@ def run(args: argparse.Namespace) -> int:
 def _window(args: argparse.Namespace) -> tuple[datetime, datetime]:
     """Whole minutes."""
     now_us = time.time_ns() // 1000
-    try:
-        since, until = (moment(text, now_us) for text in (args.since, args.until))
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(f"--since, --until: {error}") from error
-    since, until = (at // MINUTE_US * 60 for at in (since, until))
-    if since >= until:
-        raise ConfigError(f"--since ({args.since}) does not lie before --until ({args.until})")
-    return datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(until, UTC)
+    since_us, until_us = interval(args, now_us, default=DEFAULT_SINCE)
+    begin, end = (at // MINUTE_US * 60 for at in (since_us or 0, until_us or now_us))
+    if begin >= end:
+        raise ConfigError("--since, --until: expected a minute between them at least")
+    return datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(end, UTC)
 
 
 def _store(args: argparse.Namespace) -> Store:

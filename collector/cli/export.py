@@ -13,7 +13,7 @@ from typing import Any
 from collector.cli.local_copy import near
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
-from collector.cli.time_args import moment
+from collector.cli.time_args import interval
 from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from collector.version import VERSION
@@ -109,15 +109,9 @@ def run(args: argparse.Namespace) -> int:
 def _window(args: argparse.Namespace, now_us: int) -> Any:
     """The time that was asked for; None where an incident brings its own."""
     slices: Any = importlib.import_module("pipeline.store.files.slice")
-    try:
-        until_us = moment(args.until, now_us)
-        if args.incident and not args.since:
-            return None
-        since_us = moment(args.since, now_us) if args.since else moment(DEFAULT_SINCE, until_us)
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(f"--since, --until: {error}") from error
-    if since_us >= until_us:
-        raise ConfigError(f"--since ({args.since}) does not lie before --until ({args.until})")
+    since_us, until_us = interval(args, now_us, default=DEFAULT_SINCE)
+    if args.incident and not args.since:
+        return None
     return slices.Window(since_us, until_us)
 
 

@@ -17,7 +17,7 @@ from collector.cli import terminal
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
 from collector.cli.progress import Progress
-from collector.cli.time_args import moment
+from collector.cli.time_args import interval
 from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
@@ -150,24 +150,10 @@ def _store(query: Any, config: Config, bar: Progress) -> Any:
 
 
 def _window(query: Any, args: argparse.Namespace, *, default: str) -> Any:
-    now_us = time.time_ns() // 1000
-    try:
-        until_us = moment(args.until or "now", now_us)
-        since = (
-            moment(args.since, now_us)
-            if args.since
-            else moment(default, until_us)
-            if default
-            else None
-        )
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(f"--since, --until: {error}") from error
-    if since is not None and since >= until_us:
-        raise ConfigError(
-            f"--since ({args.since}) does not lie before --until ({args.until or 'now'})"
-        )
+    since_us, until_us = interval(args, time.time_ns() // 1000, default=default)
     return query.Window(
-        None if since is None else _time(since), _time(until_us) if args.until else None
+        None if since_us is None else _time(since_us),
+        None if until_us is None else _time(until_us),
     )
 
 

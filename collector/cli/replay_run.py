@@ -16,7 +16,7 @@ from collector.cli.options import inputs
 from collector.cli.progress import Progress
 from collector.cli.replay_pieces import Counted, Line, Question, answer, merged, said
 from collector.cli.spread import spread
-from collector.cli.time_args import moment
+from collector.cli.time_args import interval
 from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from collector.config.units import Seconds
@@ -141,15 +141,11 @@ def _names(text: str) -> tuple[str, ...] | None:
 
 def _spans(args: argparse.Namespace) -> tuple[Span, Span]:
     """What is printed, and what is read for it. ConfigError where the times make no sense."""
-    now_us = time.time_ns() // 1000
+    since_us, until_us = interval(args, time.time_ns() // 1000, ago_of_until=True)
     try:
-        until_us = moment(args.until, now_us) if args.until else None
-        since_us = moment(args.since, until_us or now_us) if args.since else None
         warm_us = round(Seconds.parse(args.warm_up) * 1e6)
     except (ValueError, OverflowError) as error:
-        raise ConfigError(f"--since, --until, --warm-up: {error}") from error
-    if since_us is not None and until_us is not None and since_us >= until_us:
-        raise ConfigError(f"--since ({args.since}) does not lie before --until ({args.until})")
+        raise ConfigError(f"--warm-up: {error}") from error
     return Span(since_us, until_us), Span(
         None if since_us is None else since_us - warm_us, until_us
     )

@@ -5,8 +5,10 @@ long ago: ``7d``, ``90m``.
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from datetime import UTC, datetime
 
+from collector.config.error import ConfigError
 from collector.config.units import Seconds
 
 
@@ -24,3 +26,27 @@ def moment(text: str, now_us: int) -> int:
         time = datetime.fromisoformat(text)
         return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000_000)
     return now_us - round(Seconds.parse(text) * 1_000_000)
+
+
+def interval(
+    args: Namespace, now_us: int, *, default: str = "", ago_of_until: bool = False
+) -> tuple[int | None, int | None]:
+    """Begin and end that ``--since`` and ``--until`` give, unix time in microseconds; None is open.
+
+    How long ago counts from now, with ``ago_of_until`` from the end; ``default`` is what begins
+    where ``--since`` is not given, counted from the end. ConfigError where they make no sense.
+
+    >>> interval(Namespace(since="1h", until=""), 10_000_000_000, default="30d")
+    (6400000000, None)
+    """
+    try:
+        until = moment(args.until, now_us) if args.until else None
+        end = now_us if until is None else until
+        begin = moment(args.since, end if ago_of_until else now_us) if args.since else None
+        begin = moment(default, end) if begin is None and default else begin
+    except (ValueError, OverflowError) as error:
+        raise ConfigError(f"--since, --until: {error}") from error
+    if begin is not None and until is not None and begin >= until:
+        since = args.since or default
+        raise ConfigError(f"--since ({since}) does not lie before --until ({args.until})")
+    return begin, until

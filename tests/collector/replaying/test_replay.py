@@ -190,7 +190,7 @@ def test_detectors_learn_from_before_and_only_the_span_is_told(
             ["--from", "/tmp", "--detectors", "magic"],
             "--detectors: 'magic' is none of availability",
         ),
-        (["--from", "/tmp", "--since", "soon"], "--since, --until, --warm-up:"),
+        (["--from", "/tmp", "--since", "soon"], "--since, --until:"),
         (
             ["--from", "/tmp", "--since", "2026-11-20T08:00", "--until", "2026-11-20T07:00"],
             "does not lie before",
