@@ -31,7 +31,7 @@ MAX_MIB, MAX_US = 1024, 1.6
 class MadeUp:
     """A ``history.site.series.Site`` without end."""
 
-    about = "made up"
+    about, how = "made up", "in memory"
 
     def __init__(self) -> None:
         known = (name for name in dcgm_exporter.columns() if name.startswith("DCGM_FI_"))

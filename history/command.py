@@ -138,7 +138,9 @@ def find(args: argparse.Namespace, source: Sequence[str]) -> tuple[Site, Found, 
     site = site_at(args, source, now_ms)
     mapping = labels.read(Path(args.mapping)) if args.mapping else None
     found = importing.find(site, *span, mapping)
-    print(f"{site.about}: {len(found.metrics)} metrics are understood", file=sys.stderr)
+    print(
+        f"{site.about} ({site.how}): {len(found.metrics)} metrics are understood", file=sys.stderr
+    )
     return site, found, span
 
 

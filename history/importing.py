@@ -4,11 +4,12 @@ ended goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 from history.gather import Account, Hour, columns
@@ -23,6 +24,8 @@ from pipeline.store.files.scraped import write_hour
 
 STATE = Path("state") / "import.json"
 FORMAT = 1
+# Of a small site several hours are asked for at once: a question costs more than its answer.
+MAX_SAMPLES, MAX_HOURS = 3_000_000, 6  # 16 bytes each
 
 
 @dataclass(slots=True)
@@ -113,22 +116,35 @@ def bring(
     progress = _resumed(root, site.about) or Progress(begin_ms, begin_ms)
     if begin_ms < _hour(progress.begin_ms):
         raise SiteError(f"{root}: begins later than --since; import into another folder")
+    hours_at_once = 1
     while progress.next_ms < end_ms:
-        begin = progress.next_ms
-        end = min(_hour(begin) + HOUR_MS, end_ms)
-        hour = Hour(found.labels, progress.hosts, progress.account)
-        for name in found.metrics:
-            for series in site.read(name, begin, end):
+        first = progress.next_ms
+        last = min(_hour(first) + hours_at_once * HOUR_MS, end_ms)
+        metrics = [one for name in found.metrics for one in site.read(name, first, last)]
+        facts = [one for name in found.facts for one in site.read(name, first, last)]
+        for begin in (first, *range(_hour(first) + HOUR_MS, last, HOUR_MS)):
+            end = min(_hour(begin) + HOUR_MS, last)
+            hour = Hour(found.labels, progress.hosts, progress.account)
+            for series in _within(metrics, begin, end):
                 hour.take(series)
-        for name in found.facts:
-            for series in site.read(name, begin, end):
+            for series in _within(facts, begin, end):
                 progress.log.take(series, found.labels)
-        for host, scrapes in hour.hosts():
-            write_hour(root, cluster, host, scrapes)
-        progress.next_ms = end
-        _save(root, site.about, progress)
-        advance((end - begin_ms) / (end_ms - begin_ms), f"{progress.account.samples:,} samples")
+            for host, scrapes in hour.hosts():
+                write_hour(root, cluster, host, scrapes)
+            progress.next_ms = end
+            _save(root, site.about, progress)
+            advance((end - begin_ms) / (end_ms - begin_ms), f"{progress.account.samples:,} samples")
+        samples = sum(len(one.times_ms) for one in metrics) * HOUR_MS // (last - first)
+        hours_at_once = min(max(MAX_SAMPLES // max(samples, 1), 1), MAX_HOURS)
     return progress
+
+
+def _within(every: Iterable[Series], begin_ms: int, end_ms: int) -> Iterator[Series]:
+    """Series with their samples of an hour, where they have any."""
+    for one in every:
+        first, last = np.searchsorted(one.times_ms, (begin_ms, end_ms))
+        if first < last:
+            yield Series(one.labels, one.times_ms[first:last], one.values[first:last])
 
 
 def _hour(ms: int) -> int:
@@ -141,7 +157,7 @@ def _resumed(root: Path, site: str) -> Progress | None:
         document: Any = orjson.loads((root / STATE).read_bytes())
         if document["format"] != FORMAT:
             raise SiteError(f"{root / STATE}: written by another version")
-        if document["site"] != site:
+        if document["site"].partition(" (")[0] != site:
             raise SiteError(f"{root}: was read from {document['site']}; import into another folder")
         hosts = {name: Host.of(one) for name, one in document["hosts"].items()}
         account = Account(document["samples"], conflicts=document["conflicts"])

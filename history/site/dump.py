@@ -31,7 +31,7 @@ class Blocks:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self.about = folder, f"{folder} (blocks, by promtool)"
+        self._folder, self.about, self.how = folder, str(folder), "blocks, by promtool"
         found = shutil.which("promtool")
         if found is None:
             raise SiteError("no promtool: it comes with Prometheus; blocks are read by its dump")

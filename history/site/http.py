@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from http.client import HTTPException
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -17,6 +18,7 @@ MAX_BYTES = 512 << 20  # of one answer: 28 million samples of remote read
 MAX_TOKEN_BYTES = 64 << 10
 TRIES = 4
 MAX_WAIT_S = 60.0
+OK = 200
 AGAIN = frozenset((429, 500, 502, 503, 504))
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 FORBIDDEN = frozenset((401, 403))
@@ -33,6 +35,17 @@ class Answer(NamedTuple):
     def words(self) -> str:
         """The first line of the body, for a message."""
         return " ".join(self.body[:400].decode("utf-8", "replace").split())[:200]
+
+
+class Stream:
+    """A body of an answer 200 that is read as it comes, and never kept whole."""
+
+    def __init__(self, got: HTTPResponse, close: Callable[[], object]) -> None:
+        self.kind, self._got, self.close = got.headers.get_content_type(), got, close
+
+    def read(self, count: int) -> bytes:
+        """So many bytes, fewer at the end."""
+        return self._got.read(count)
 
 
 class Http:
@@ -70,6 +83,21 @@ class Http:
         """As ``get``, with a body."""
         return self.ask("POST", path, body, headers)
 
+    @contextmanager
+    def stream(self, path: str, body: bytes, headers: Mapping[str, str]) -> Iterator[Stream]:
+        """As ``post``, for an answer that is read as it comes. SiteError where the answer is
+        another than 200, and where it breaks off.
+        """
+        answer = self._asked("POST", path, body, headers, streamed=True)
+        if isinstance(answer, Answer):
+            raise SiteError(f"{self.url}{path}: HTTP {answer.status}: {answer.words}")
+        try:
+            yield answer
+        except (OSError, HTTPException) as error:
+            raise SiteError(f"{self.url}: {str(error) or type(error).__name__}") from None
+        finally:
+            answer.close()
+
     def ask(
         self,
         method: str,
@@ -78,13 +106,28 @@ class Http:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """One question, repeated where the site is busy or was not reached."""
+        answer = self._asked(method, path, body, headers or {}, streamed=False)
+        assert isinstance(answer, Answer)  # noqa: S101 - of what is not streamed
+        return answer
+
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        *,
+        streamed: bool,
+    ) -> Answer | Stream:
         why = ""
         for tries in range(TRIES):
             try:
-                answer, after = self._once(method, path, body, headers or {})
+                answer, after = self._once(method, path, body, headers, streamed=streamed)
             except (OSError, HTTPException) as error:
                 why, after = f"{str(error) or type(error).__name__}", ""
             else:
+                if isinstance(answer, Stream):
+                    return answer
                 if answer.status in FORBIDDEN:
                     raise SiteError(f"{self.url}: HTTP {answer.status}: it refuses who asks")
                 if answer.status not in AGAIN or _is_about_the_question(answer):
@@ -98,19 +141,26 @@ class Http:
         return self._parts.scheme == "https" or self._parts.hostname in LOOPBACK
 
     def _once(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[Answer, str]:
-        opened = connection(self._parts, self._who, TIMEOUT_S)
-        try:
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        *,
+        streamed: bool,
+    ) -> tuple[Answer | Stream, str]:
+        with ExitStack() as stack:
+            opened = connection(self._parts, self._who, TIMEOUT_S)
+            stack.callback(opened.close)
             opened.request(method, f"{self._parts.path}{path}", body, {**self._headers, **headers})
             got = opened.getresponse()
+            if streamed and got.status == OK:
+                return Stream(got, stack.pop_all().close), ""
             page = got.read(MAX_BYTES + 1)
             if len(page) > MAX_BYTES:
                 raise SiteError(f"{self.url}: an answer of more than {MAX_BYTES >> 20} MiB")
             answer = Answer(got.status, got.headers.get_content_type(), page)
             return answer, got.headers.get("Retry-After", "")
-        finally:
-            opened.close()
 
 
 def _is_about_the_question(answer: Answer) -> bool:

@@ -38,6 +38,9 @@ MESSAGES: dict[str, dict[str, tuple[int, int | str, int]]] = {
     "TimeSeries": {"labels": (1, "Label", _MANY), "samples": (2, _BYTES, _MANY)},
     "QueryResult": {"timeseries": (1, "TimeSeries", _MANY)},
     "ReadResponse": {"results": (1, "QueryResult", _MANY)},
+    "Chunk": {"type": (3, _INT32, _ONE), "data": (4, _BYTES, _ONE)},
+    "ChunkedSeries": {"labels": (1, "Label", _MANY), "chunks": (2, "Chunk", _MANY)},
+    "ChunkedReadResponse": {"chunked_series": (1, "ChunkedSeries", _MANY)},
 }
 _PACKAGE = "tocsin.prompb"
 

@@ -23,6 +23,10 @@ class TooMuchError(SiteError):
     """The site's limit of samples per question: ask for less time at once."""
 
 
+class OtherWayError(SiteError):
+    """The site cannot be read in this way: ask it in the next."""
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """Labels (``__name__`` among them), sample times int64 (sample,) in unix milliseconds, rising,
@@ -45,7 +49,11 @@ class Site(Protocol):
 
     @property
     def about(self) -> str:
-        """Its address, what it is and how it is read."""
+        """Its address: what an import of it is known by."""
+
+    @property
+    def how(self) -> str:
+        """What it is and how it is read, in words."""
 
     def names(self, begin_ms: int, end_ms: int) -> list[str]:
         """Names of the metrics that have samples in a span, sorted. SiteError."""

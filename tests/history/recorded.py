@@ -27,6 +27,7 @@ class Recorded:
     series: list[tuple[Mapping[str, str], Samples]] = field(default_factory=list)
     asked: list[tuple[str, int, int]] = field(default_factory=list)
     about: str = "memory"
+    how: str = "in memory"
 
     def add(self, name: str, labels: Mapping[str, str], samples: Samples) -> None:
         """A series."""

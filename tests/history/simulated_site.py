@@ -38,6 +38,7 @@ class SimulatedSite:
     """A ``history.site.series.Site`` of what was scraped: labels, times in ms, rising, values."""
 
     about: str = "simulated"
+    how: str = "in memory"
     series: list[tuple[Mapping[str, str], NDArray[np.int64], NDArray[np.float64]]] = field(
         default_factory=list
     )

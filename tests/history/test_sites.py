@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from collector.client import Access
-from history.site import export, queries, remote_read
+from history.site import export, queries, remote_read, streamed
 from history.site.http import TRIES, Http
-from history.site.open import site_of
+from history.site.open import Asked, site_of
 from history.site.series import Series, SiteError
 from tests.history.recorded import Recorded, prometheus, victoria
 from tests.history.site import BEGIN_MS, HOUR_MS, node, scrapes
@@ -58,12 +58,13 @@ def test_prometheus_gives_every_sample_at_its_time_by_remote_read_and_by_queries
     with prometheus(recorded, tmp_path, VERSIONS[version]) as url:
         http = Http(url)
         site = site_of(http, SPAN[1])
-        assert "by remote read" in site.about
+        assert "by remote read, streamed" in site.how
         assert set(recorded.names(*SPAN)) <= set(site.names(*SPAN))
         for name in recorded.names(*SPAN):
             for span in (SPAN, (BEGIN_MS + 15_000, BEGIN_MS + 700_000)):
                 wanted = plain(recorded.read(name, *span))
-                assert plain(remote_read.read(http, name, *span)) == wanted
+                for way in (streamed, remote_read):
+                    assert plain(way.read(http, name, *span)) == wanted
                 assert plain(queries.read(http, name, *span)) == wanted
 
 
@@ -75,7 +76,7 @@ def test_victoria_metrics_gives_every_sample_at_its_time_by_export_and_by_querie
     with victoria(recorded, tmp_path) as url:
         http = Http(url)
         site = site_of(http, SPAN[1])
-        assert "by export" in site.about
+        assert "by export" in site.how
         assert set(recorded.names(*SPAN)) <= set(site.names(*SPAN))
         for name in recorded.names(*SPAN):
             for span in (SPAN, (BEGIN_MS + 15_000, BEGIN_MS + 700_000)):
@@ -99,7 +100,7 @@ def test_a_question_that_is_too_much_for_the_site_is_asked_in_halves(
         return str(limited) if program == "prometheus" else found
 
     with prometheus(recorded, tmp_path, part) as url:
-        site = site_of(Http(url), SPAN[1])
+        site = Asked(Http(url), remote_read, "by samples, which are limited")
         wanted = plain(recorded.read(TEMPERATURE, *SPAN))
         found: dict[Any, list[tuple[int, float]]] = {}
         for one in site.read(TEMPERATURE, *SPAN):

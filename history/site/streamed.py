@@ -1,0 +1,110 @@
+"""Prometheus' remote read as a stream of compressed chunks: a third of the bytes of whole samples,
+and no more of the answer in memory than a frame.
+
+storage/remote/{read_handler,chunked,codec}.go of Prometheus 3.14. An error after the first frame is
+text inside an answer that began well: a frame with a wrong checksum, or half of one, is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from history.site import remote_read
+from history.site.crc32c import crc32c
+from history.site.http import Http, Stream
+from history.site.messages import message
+from history.site.series import OtherWayError, Series, SiteError, clean
+from history.site.xor_chunks import TornChunkError, decoded
+
+KIND = "application/x-streamed-protobuf"
+STREAMED = 1  # ReadRequest.ResponseType STREAMED_XOR_CHUNKS
+XOR = 1  # Chunk.Encoding; histograms, and XOR2 of 3.14's line, are asked for as samples
+CHECKSUM_BYTES, SIZE_BYTES = 4, 5
+MAX_FRAME_BYTES = 32 << 20  # Prometheus sends 1 MiB unless a site asks for more
+AT_ONCE_BYTES = 4 << 20  # of chunks that are decoded together
+
+
+def read(http: Http, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
+    """Series of a metric, a span's samples. SiteError; OtherWayError where this site, or this
+    metric, has to be asked for samples.
+    """
+    body = remote_read.request(name, begin_ms, end_ms, STREAMED)
+    with http.stream(remote_read.PATH, body, remote_read.HEADERS) as answer:
+        if answer.kind != KIND:
+            raise OtherWayError(f"{http.url}{remote_read.PATH}: answers with {answer.kind}")
+        try:
+            yield from _series(frames(answer), (begin_ms, end_ms))
+        except (TornChunkError, DecodeError) as error:
+            raise SiteError(f"{http.url}{remote_read.PATH}: a torn answer: {error}") from None
+
+
+def is_offered(http: Http, now_ms: int) -> bool:
+    """Whether the site answers so: asked for nothing that exists."""
+    try:
+        return not list(read(http, "tocsin_import_asks", now_ms - 1000, now_ms))
+    except SiteError:
+        return False
+
+
+def frames(answer: Stream) -> Iterator[bytes]:
+    """Payloads of an answer's frames: each has its size, its checksum and itself.
+    TornChunkError.
+    """
+    while head := answer.read(1):
+        size, shift = head[0] & 0x7F, 7
+        while head[0] & 0x80:
+            head = answer.read(1)
+            if not head or shift >= 7 * SIZE_BYTES:
+                raise TornChunkError("a frame without its size")
+            size |= (head[0] & 0x7F) << shift
+            shift += 7
+        if size > MAX_FRAME_BYTES:
+            raise TornChunkError(f"a frame of {size >> 20} MiB")
+        whole = answer.read(CHECKSUM_BYTES + size)
+        payload = whole[CHECKSUM_BYTES:]
+        if len(payload) < size:
+            raise TornChunkError("half a frame")
+        if crc32c(payload) != int.from_bytes(whole[:CHECKSUM_BYTES]):
+            raise TornChunkError("a frame with a wrong checksum")
+        yield payload
+
+
+def _series(payloads: Iterator[bytes], span: tuple[int, int]) -> Iterator[Series]:
+    """A series may span frames, and does not come again when the next has begun."""
+    kind = message("ChunkedReadResponse")
+    whole: list[tuple[dict[str, str], list[bytes]]] = []
+    size = 0
+    for payload in payloads:
+        for one in kind.FromString(payload).chunked_series:
+            labels = {label.name: label.value for label in one.labels}
+            if not whole or whole[-1][0] != labels:
+                if size > AT_ONCE_BYTES:
+                    yield from _decoded(whole, span)
+                    whole, size = [], 0
+                whole.append((labels, []))
+            for chunk in one.chunks:
+                whole[-1][1].append(_data(chunk))
+                size += len(chunk.data)
+    yield from _decoded(whole, span)
+
+
+def _data(chunk: Any) -> bytes:
+    if chunk.type != XOR:
+        raise OtherWayError(f"chunks of type {chunk.type}")
+    data: bytes = chunk.data
+    return data
+
+
+def _decoded(
+    whole: list[tuple[dict[str, str], list[bytes]]], span: tuple[int, int]
+) -> Iterator[Series]:
+    parts = iter(decoded([data for _, chunks in whole for data in chunks]))
+    for labels, chunks in whole:
+        own = [next(parts) for _ in chunks]
+        if own:
+            times, values = (np.concatenate(arrays) for arrays in zip(*own, strict=True))
+            yield clean(labels, times, values, span)
