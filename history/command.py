@@ -17,6 +17,7 @@ from collector.config.error import ConfigError
 
 if TYPE_CHECKING:
     from history.importing import Found, Progress
+    from history.kernel_logs.book import KernelLogs
     from history.site.series import Site
 
 NAME = "import"
@@ -88,6 +89,23 @@ def connection_options(parser: Parser) -> None:
         default=[],
         metavar="NAME:VALUE",
         help="of each question, for example X-Scope-OrgID:team; repeatable",
+    )
+    parser.add_argument(
+        "--kernel-log",
+        action="append",
+        default=[],
+        metavar="[NODE=]PATH",
+        help="file or folder of kernel logs: dmesg -T, journalctl -o short-iso or json, syslog, "
+        "logcli -o jsonl, gzip; repeatable",
+    )
+    parser.add_argument(
+        "--loki", default="", metavar="URL", help="base URL of a Loki with kernel logs"
+    )
+    parser.add_argument(
+        "--loki-query", default="", metavar="LOGQL", help="its streams with kernel lines"
+    )
+    parser.add_argument(
+        "--loki-token-file", default="", metavar="FILE", help="a file with a bearer token for it"
     )
     client.options(parser)
 
@@ -166,11 +184,39 @@ def bring(
     from collector.cli.progress import Progress as Bar  # noqa: PLC0415
     from history import importing  # noqa: PLC0415
 
+    logs = _kernel_logs(args)
     bar = Bar(sys.stderr)
     try:
-        return importing.bring(site, found, root, span, cluster=args.cluster, advance=bar)
+        return importing.bring(
+            site, found, root, span, cluster=args.cluster, logs=logs, advance=bar
+        )
     finally:
         bar.close()
+        for why, count in sorted((logs.skipped if logs else {}).items()):
+            print(f"kernel logs: {count:,} lines left out: {why}", file=sys.stderr)
+
+
+def _kernel_logs(args: argparse.Namespace) -> KernelLogs | None:
+    """The logs that were named; None where none was. SiteError for a file that is not there."""
+    if not (args.kernel_log or args.loki):
+        return None
+    from history.kernel_logs import files, loki  # noqa: PLC0415
+    from history.kernel_logs.book import KernelLogs as Logs  # noqa: PLC0415
+    from history.site.http import Http  # noqa: PLC0415
+
+    logs = Logs()
+    if args.loki:
+        headers = dict(map(_header, args.header))
+        http = Http(
+            args.loki, client.access(args), token_file=args.loki_token_file, headers=headers
+        )
+        logs.loki = loki.Loki(http, args.loki_query or loki.QUERY).read
+    for given in args.kernel_log:
+        node, equals, path = given.partition("=")
+        named = Path(path) if equals else Path(given)
+        for file in files.files_in(named):
+            logs.add(files.read(file, node if equals else ""))
+    return logs
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from history.meaning.column import Column
 from history.meaning.labels import LabelMap, Labels
 from history.remembered import Host
 from history.site.series import Series
+from pipeline.clock import SECOND_NS
 from pipeline.exporters import DCGM_EXPORTER as GPUS
 from pipeline.exporters import FABRIC_EXPORTER as FABRIC
 from pipeline.exporters import NODE_EXPORTER as NODE
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NUMBERS = {GPUS: 0, NODE: 1, FABRIC: 2}
+KERNEL, KERNEL_NUMBER = "kmsg", 3  # the kernel log, as an agent's source is called
+# A gauge shows an XID a scrape and a collection after the log has it: up to two intervals of 60 s.
+LATE_NS = 120 * SECOND_NS
 STATE = Column("gpu", "state")
 XID = Column("gpu", "xid")  # the code of the last one: becomes events
 EXPORTER = "exporter"  # of a port, where it is not its node's own
@@ -68,7 +72,10 @@ class Hour:
     ``hosts`` is what is remembered of them, and is brought up to date.
     """
 
-    def __init__(self, labels: LabelMap, hosts: dict[str, Host], account: Account) -> None:
+    def __init__(
+        self, labels: LabelMap, hosts: dict[str, Host], account: Account, begin_ms: int = 0
+    ) -> None:
+        self._begin_ms = begin_ms
         self._labels, self._hosts, self._account = labels, hosts, account
         self._known = columns()
         self._twins: dict[tuple[str, str], dict[Replica, Twin]] = defaultdict(
@@ -76,6 +83,11 @@ class Hour:
         )
         self._jobs: dict[str, dict[str, list[tuple[NDArray[np.int64], str]]]] = defaultdict(dict)
         self._job_metric = ""
+        self._logged: Mapping[str, Sequence[Event]] = {}
+
+    def take_logs(self, events: Mapping[str, Sequence[Event]]) -> None:
+        """Events of the kernel logs by node, in order, from ``LATE_NS`` before the hour on."""
+        self._logged = events
 
     def take(self, series: Series) -> None:
         """A series of a metric that is understood."""
@@ -124,8 +136,10 @@ class Hour:
 
     def hosts(self) -> Iterator[tuple[str, list[Scrapes]]]:
         """Each host with what its exporters gave, in order of name."""
-        for host in sorted({host for host, _ in self._twins}):
+        begin_ns = self._begin_ms * 1_000_000
+        for host in sorted({host for host, _ in self._twins} | set(self._logged)):
             remembered = self._hosts[host]
+            logged = [one for one in self._logged.get(host, ()) if one.time_ns >= begin_ns]
             whole = {
                 source: joined(self._twins[host, source], collects=source == GPUS)
                 for source in NUMBERS
@@ -146,7 +160,8 @@ class Hour:
                         self._events(host, one, remembered) if source == GPUS else (),
                     )
                     for source, one in whole.items()
-                ],
+                ]
+                + _log_scrapes(logged, boots),
             )
             if GPUS in whole:
                 remembered.forget(int(whole[GPUS].times_ms[-1]))
@@ -174,7 +189,9 @@ class Hour:
         return [sheet for sheet in sheets if sheet.columns and sheet.devices]
 
     def _events(self, host: str, one: Joined, remembered: Host) -> list[Event]:
-        events = [*_xids(host, one, remembered), *self._job_events(host, one.times_ms, remembered)]
+        logged = self._logged.get(host, ())
+        xids = (event for event in _xids(host, one, remembered) if not _is_logged(event, logged))
+        events = [*xids, *self._job_events(host, one.times_ms, remembered)]
         return sorted(events, key=lambda event: event.time_ns)
 
     def _job_events(
@@ -260,6 +277,25 @@ def _xids(host: str, one: Joined, remembered: Host) -> Iterator[Event]:
                 )
         seen = values[~np.isnan(values)]
         known.xid = float(seen[-1]) if len(seen) else known.xid
+
+
+def _is_logged(xid: Event, logged: Sequence[Event]) -> bool:
+    """Whether the kernel log has this XID too, and its time."""
+    return any(
+        one.kind == xid.kind
+        and one.device.id == xid.device.id
+        and one.attributes.get("code") == xid.attributes["code"]
+        and 0 <= xid.time_ns - one.time_ns <= LATE_NS
+        for one in logged
+    )
+
+
+def _log_scrapes(logged: Sequence[Event], boots: _Boots) -> list[Scrapes]:
+    """Events of a kernel log as reads of it."""
+    if not logged:
+        return []
+    times_ms = np.unique(np.array([one.time_ns // 1_000_000 for one in logged], np.int64))
+    return [Scrapes(KERNEL, KERNEL_NUMBER, times_ms, boots.at(times_ms), (), tuple(logged))]
 
 
 class _Boots:

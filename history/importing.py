@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from history.gather import Account, Hour, columns
+from history.gather import LATE_NS, Account, Hour, columns
+from history.kernel_logs.book import KernelLogs, by_node
 from history.meaning import dcgm_exporter, fabric_exporters, node_exporter
 from history.meaning.labels import LabelMap, proposed
 from history.meaning.site_facts import FACTS
@@ -105,9 +106,11 @@ def bring(
     span: tuple[int, int],
     *,
     cluster: str = "",
+    logs: KernelLogs | None = None,
     advance: Callable[[float, str], object] = lambda _share, _text: None,
 ) -> Progress:
-    """Write every hour of a span, unix ms, below ``root``; what was done.
+    """Write every hour of a span, unix ms, below ``root``, with what kernel logs say of its nodes;
+    what was done.
 
     An import of the same site goes on where it was. SiteError from the site, OSError from the disk:
     what is done is kept.
@@ -124,11 +127,14 @@ def bring(
         facts = [one for name in found.facts for one in site.read(name, first, last)]
         for begin in (first, *range(_hour(first) + HOUR_MS, last, HOUR_MS)):
             end = min(_hour(begin) + HOUR_MS, last)
-            hour = Hour(found.labels, progress.hosts, progress.account)
+            hour = Hour(found.labels, progress.hosts, progress.account, begin)
             for series in _within(metrics, begin, end):
                 hour.take(series)
             for series in _within(facts, begin, end):
                 progress.log.take(series, found.labels)
+            if logs is not None:
+                lines = logs.between(begin - LATE_NS // 1_000_000, end)
+                hour.take_logs(by_node(lines, progress.hosts, found.labels, logs))
             for host, scrapes in hour.hosts():
                 write_hour(root, cluster, host, scrapes)
             progress.next_ms = end
