@@ -12,6 +12,7 @@ import numpy as np
 from history.hour import Joined, Replica, Twin, changes, joined
 from history.meaning import dcgm_exporter, fabric_exporters, node_exporter, nvidia_gpu_exporter
 from history.meaning.column import Column
+from history.meaning.holders import UNKNOWN, Holders, held
 from history.meaning.labels import LabelMap, Labels
 from history.remembered import Host
 from history.site.series import Series
@@ -84,6 +85,7 @@ class Hour:
         self._jobs: dict[str, dict[str, list[tuple[NDArray[np.int64], str]]]] = defaultdict(dict)
         self._job_metric = ""
         self._logged: Mapping[str, Sequence[Event]] = {}
+        self.holders = Holders()
 
     def take_logs(self, events: Mapping[str, Sequence[Event]]) -> None:
         """Events of the kernel logs by node, in order, from ``LATE_NS`` before the hour on."""
@@ -194,12 +196,35 @@ class Hour:
         events = [*xids, *self._job_events(host, one.times_ms, remembered)]
         return sorted(events, key=lambda event: event.time_ns)
 
+    def _jobs_of(
+        self, host: str, remembered: Host
+    ) -> dict[str, list[tuple[NDArray[np.int64], str]]]:
+        """Times and jobs of each GPU: by its own labels, else by the scheduler's exporters."""
+        labelled = self._jobs[host]
+        if any(job for parts in labelled.values() for _, job in parts):
+            return labelled
+        times = {
+            gpu: np.unique(np.concatenate([times for times, _ in parts]))
+            for gpu, parts in labelled.items()
+        }
+        indices = {gpu: one.attributes.get("index", "") for gpu, one in remembered.gpus.items()}
+        found: dict[str, list[tuple[NDArray[np.int64], str]]] = defaultdict(list)
+        for gpu, own, job in held(self.holders.of(host), indices, times):
+            if gpu:
+                found[gpu].append((own, job))
+            elif len(own):
+                self._account.skipped[UNKNOWN, f"job {job}"] += len(own)
+        for gpu, every in times.items():
+            busy = np.concatenate([own for own, _ in found[gpu]] or [every[:0]])
+            found[gpu].append((np.setdiff1d(every, busy), ""))
+        return found
+
     def _job_events(
         self, host: str, times_ms: NDArray[np.int64], remembered: Host
     ) -> Iterator[Event]:
         """A job starts, or is seen with other GPUs, and ends."""
         holders: dict[int, dict[str, str]] = defaultdict(dict)
-        for gpu, parts in self._jobs[host].items():
+        for gpu, parts in self._jobs_of(host, remembered).items():
             before = remembered.gpus[gpu].job
             for ms, job in sorted((ms, job) for times, job in parts for ms in times.tolist()):
                 if job != before:

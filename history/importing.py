@@ -14,7 +14,7 @@ import orjson
 
 from history.gather import LATE_NS, Account, Hour, columns
 from history.kernel_logs.book import KernelLogs, by_node
-from history.meaning import dcgm_exporter, fabric_exporters, node_exporter
+from history.meaning import dcgm_exporter, fabric_exporters, holders, node_exporter
 from history.meaning.labels import LabelMap, proposed
 from history.meaning.site_facts import FACTS
 from history.remembered import HOUR_MS, Host
@@ -45,13 +45,15 @@ class Progress:
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a site has: metrics that are understood, those of dcgm-exporter that are not, those that
-    say what the site knew of its nodes, and the labels as they are taken.
+    say what the site knew of its nodes, the labels as they are taken, and metrics that say which
+    jobs hold GPUs.
     """
 
     metrics: tuple[str, ...]
     strange: tuple[str, ...]
     labels: LabelMap
     facts: tuple[str, ...] = ()
+    holders: tuple[str, ...] = ()
 
 
 def find(site: Site, begin_ms: int, end_ms: int, labels: LabelMap | None) -> Found:
@@ -70,7 +72,8 @@ def find(site: Site, begin_ms: int, end_ms: int, labels: LabelMap | None) -> Fou
         )
     facts = tuple(name for name in names if name in FACTS)
     labels = labels or _proposed(site, metrics, names, begin_ms, end_ms)
-    return Found(metrics, strange, labels, facts)
+    jobs = tuple(name for name in names if name in holders.NAMES)
+    return Found(metrics, strange, labels, facts, jobs)
 
 
 def _proposed(
@@ -125,6 +128,7 @@ def bring(
         last = min(_hour(first) + hours_at_once * HOUR_MS, end_ms)
         metrics = [one for name in found.metrics for one in site.read(name, first, last)]
         facts = [one for name in found.facts for one in site.read(name, first, last)]
+        jobs = [one for name in found.holders for one in site.read(name, first, last)]
         for begin in (first, *range(_hour(first) + HOUR_MS, last, HOUR_MS)):
             end = min(_hour(begin) + HOUR_MS, last)
             hour = Hour(found.labels, progress.hosts, progress.account, begin)
@@ -132,6 +136,8 @@ def bring(
                 hour.take(series)
             for series in _within(facts, begin, end):
                 progress.log.take(series, found.labels)
+            for series in _within(jobs, begin, end):
+                hour.holders.take(series, found.labels)
             if logs is not None:
                 lines = logs.between(begin - LATE_NS // 1_000_000, end)
                 hour.take_logs(by_node(lines, progress.hosts, found.labels, logs))

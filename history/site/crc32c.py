@@ -23,10 +23,11 @@ _MAX_LANE = 4096  # bytes: a lane's steps; a frame of 1 MiB has 256 lanes
 @cache
 def _table() -> NDArray[np.uint32]:
     """What each byte does to a register."""
-    register = np.arange(256, dtype=np.uint32)
+    registers = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        register = (register >> 1) ^ np.where(register & 1, np.uint32(POLYNOMIAL), np.uint32(0))
-    return register
+        odd = np.where(registers & 1, np.uint32(POLYNOMIAL), np.uint32(0))
+        registers = ((registers >> 1) ^ odd).astype(np.uint32)
+    return registers
 
 
 def crc32c(data: bytes) -> int:

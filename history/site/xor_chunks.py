@@ -97,7 +97,9 @@ class _Decoder:
         """The next 64 bits."""
         byte, shift = np.minimum(at >> 3, self._last), (at & 7).astype(np.uint64)
         more = self._bytes[byte + 8].astype(np.uint64) >> (np.uint64(8) - shift)
-        return (self._words[byte].astype(np.uint64) << shift) | more
+        words: Words = self._words[byte].astype(np.uint64)
+        made: Words = (words << shift) | more
+        return made
 
     def _varint(self, m: int) -> Words:
         """A number in groups of 7 bits, the low ones first (encoding/binary of Go)."""

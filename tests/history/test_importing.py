@@ -381,6 +381,24 @@ def test_counters_have_rates_at_every_cadence_of_a_site(step_s: int, tmp_path: P
     assert rates[1:] == [pytest.approx(watts * 1000)] * (len(times) - 1)
 
 
+@pytest.mark.slow
+def test_a_counter_that_begins_again_has_no_rate_there(tmp_path: Path) -> None:
+    """The driver was loaded again, with a gap of a minute: neither a fall nor a jump is a rate."""
+    site = Recorded()
+    times = [ms for ms in scrapes(*HOUR) if not 600_000 <= ms - BEGIN_MS < 660_000]
+    first = [ms for ms in times if ms < BEGIN_MS + 600_000]
+    energy = [(ms, (ms - (BEGIN_MS - 10**9 if ms in first else times[0])) * 400.0) for ms in times]
+    site.add("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", gpu_labels("n1", 0), energy)
+    judge = judge_of(Config(), SelfMetrics(), FakeClock())
+    rates = []
+    for one in observations(site, tmp_path):
+        (frame,) = judge.judge(one).observation.frames
+        assert frame.increments is not None
+        rates.append(frame.increments.rate(frame.schema.counter_row["energy_millijoules"])[0])
+    known = [rate for rate in rates if not np.isnan(rate)]
+    assert known == [pytest.approx(400_000.0)] * (len(times) - 2)
+
+
 @pytest.mark.integration
 def test_a_lost_gpu_is_found_in_the_history_of_a_real_prometheus(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
