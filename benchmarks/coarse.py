@@ -148,10 +148,13 @@ def _cell(pieces: Sequence[Piece]) -> str:
 
 
 def read(path: Path) -> list[Piece]:
-    """Results of earlier runs; a last line that was cut off is left out."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-    whole = (json.loads(line) for line in lines if line.endswith("\n"))
-    return [Piece(**{**one, "others": tuple(one["others"])}) for one in whole]
+    """Results of earlier runs; a last line that was cut off is taken away."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    pieces = (json.loads(line) for line in whole.splitlines())
+    return [Piece(**{**one, "others": tuple(one["others"])}) for one in pieces]
 
 
 def main() -> None:

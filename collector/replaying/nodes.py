@@ -17,34 +17,40 @@ from pipeline.observation import Observation
 NODES_AT_ONCE = 64
 
 
-def rejudge_nodes(stored: Iterable[Hours], make: Callable[[], NodeHorizon]) -> Iterator[Rejudged]:
+def rejudge_nodes(
+    stored: Iterable[Hours], make: Callable[[], NodeHorizon], at_once: int = NODES_AT_ONCE
+) -> Iterator[Rejudged]:
     """What is said of each observation, each node's in its order; ``make`` gives a judge of
-    several nodes, which lives as long as the replay.
+    ``at_once`` nodes, which lives as long as the replay.
 
     What a gateway stored is of no node, and left out.
     """
-    for _, every in rejudge_hours(stored, make):
+    for _, every in rejudge_hours(stored, make, at_once):
         yield from every
 
 
 def rejudge_hours(
-    stored: Iterable[Hours], make: Callable[[], NodeHorizon]
+    stored: Iterable[Hours], make: Callable[[], NodeHorizon], at_once: int = NODES_AT_ONCE
 ) -> Iterator[tuple[Hours, Iterator[Rejudged]]]:
     """As ``rejudge_nodes``, hour by hour; each is to be read before the next."""
     judges: list[NodeHorizon] = []
     place: dict[str, int] = {}  # of each node, as they come
     for hours in stored:
-        yield hours, _hour(hours, judges, place, make)
+        yield hours, _hour(hours, judges, place, make, at_once)
 
 
 def _hour(
-    hours: Hours, judges: list[NodeHorizon], place: dict[str, int], make: Callable[[], NodeHorizon]
+    hours: Hours,
+    judges: list[NodeHorizon],
+    place: dict[str, int],
+    make: Callable[[], NodeHorizon],
+    at_once: int,
 ) -> Iterator[Rejudged]:
     groups: dict[int, list[tuple[str, Iterator[JudgedObservation]]]] = {}
     for name, node in hours.nodes:
         if is_gateway(name):
             continue
-        number = place.setdefault(name, len(place)) // NODES_AT_ONCE
+        number = place.setdefault(name, len(place)) // at_once
         groups.setdefault(number, []).append((name, node))
     for number, group in sorted(groups.items()):
         while number >= len(judges):

@@ -8,6 +8,7 @@ from typing import Any
 
 from history.backtest.judged import Alert
 from history.backtest.report import Backtest, Section
+from history.backtest.words import device_name, moment
 from pipeline.documents import incident_document
 
 TITLE = "Tocsin on your own history"
@@ -22,7 +23,7 @@ th,td{text-align:left;vertical-align:top}
 .tiles div{border:1px solid #d8dee4;border-radius:.5rem;padding:.6rem .9rem;max-width:13rem}
 .tiles b{display:block;font-size:1.6rem;line-height:1.2}
 pre{border:1px solid #d8dee4;border-radius:.5rem;padding:.6rem .9rem;overflow-x:auto}
-th,td{white-space:nowrap}td.wide{white-space:normal;min-width:20rem}
+th,td{white-space:nowrap}td{font-variant-numeric:tabular-nums}td.wide{white-space:normal;min-width:20rem}
 figure{margin:1.2rem 0}figcaption{font-weight:600}
 svg{max-width:100%;height:auto}
 @media (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}
@@ -88,8 +89,15 @@ def _section(part: Section, pictures: Mapping[str, str]) -> Iterator[str]:
     )
     for alert in table.alerts:
         if alert.incident.id in pictures:
-            words = escape(f"{alert.incident.root.host}: {alert.incident.summary}")
+            words = escape(_caption(alert))
             yield f"<figure><figcaption>{words}</figcaption>{pictures[alert.incident.id]}</figure>"
+
+
+def _caption(alert: Alert) -> str:
+    """Which device, what and when: the words are in the table above."""
+    root = alert.incident.root
+    device = " of ".join(filter(None, (device_name(root), root.host)))
+    return f"{device}: {alert.incident.fault}, {moment(alert.incident.opened_ns)} (dashed line)"
 
 
 def _cell(text: str) -> str:

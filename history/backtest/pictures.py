@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import polars as pl
 
 from collector.explaining.picture import panel
 from detectors import PAGES
 from history.backtest.judged import Alert
+from history.backtest.words import device_name
 from pipeline.catalog import field
 from pipeline.clock import SECOND_NS
+from pipeline.frame import Device
 from pipeline.store.query.plot import Panel, svg
 from pipeline.store.query.store import Store, Window
 
@@ -20,7 +25,7 @@ MAX_PICTURES, MAX_PANELS = 20, 3
 
 def pictures(root: Path, alerts: Iterable[Alert]) -> dict[str, str]:
     """SVG documents of the first pages, by id of incident: the columns that their detectors judge,
-    of the device itself.
+    of the device itself, with a line at the alert. What did not move is not drawn.
     """
     store = Store(root)
     found: dict[str, str] = {}
@@ -39,9 +44,21 @@ def _panels(store: Store, alert: Alert) -> list[Panel]:
     shown = dict.fromkeys(
         (one.kind, one.column) for name in alert.detectors for one in PAGES[name].shows
     )
-    made = [
+    made = (
         panel(store, window, kind, column, (root.id,))
         for kind, column in shown
         if kind == root.kind and not field(kind, column).states
-    ]
-    return [one for one in made if one.rows["value"].is_finite().any()][:MAX_PANELS]
+    )
+    mark = alert.incident.opened_ns // 1000
+    return [_named(one, root, mark) for one in made if _moves(one)][:MAX_PANELS]
+
+
+def _moves(one: Panel) -> bool:
+    values = one.rows["value"]
+    return values.filter(values.is_finite()).n_unique() > 1
+
+
+def _named(one: Panel, root: Device, mark: int) -> Panel:
+    """With the device as operators call it."""
+    rows = one.rows.with_columns(name=pl.lit(device_name(root) or root.id))
+    return replace(one, rows=rows, mark=mark)

@@ -8,12 +8,15 @@ from pathlib import Path
 
 from collector.agent.judge import node_horizon_of
 from collector.config.settings import Config
-from collector.replaying.nodes import rejudge_nodes
+from collector.replaying.nodes import NODES_AT_ONCE, rejudge_nodes
 from collector.replaying.stored import Span, stored_hours
 from history.backtest.judged import History, judged
+from history.importing import site_log
 from pipeline.clock import SystemClock
 from pipeline.judged import JudgedObservation
 from pipeline.selfmetrics import SelfMetrics
+
+IMPORTED_AT_ONCE = 256  # nodes judged together: an hour of one is 250 scrapes, not 3,600 reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ def history_of(asked: Asked, step: Callable[[int], object] = lambda _: None) -> 
     again = rejudge_nodes(
         stored_hours(asked.root, asked.span, nodes=asked.nodes),
         lambda: node_horizon_of(asked.config, metrics, clock, asked.detectors, shadow=False),
+        NODES_AT_ONCE if site_log(asked.root) is None else IMPORTED_AT_ONCE,
     )
 
     def followed() -> Iterator[JudgedObservation]:

@@ -20,10 +20,9 @@ from history.backtest.figures import (
 from history.backtest.judged import Alert, History
 from history.backtest.known import EARLY_NS, Known
 from history.backtest.truths import Fault, is_explained
-from history.backtest.words import count, day, duration, interval, lead, moment
+from history.backtest.words import count, day, device_name, duration, interval, lead, moment, rate
 from history.backtest.words import time_of as at
 from pipeline.documents import printable
-from pipeline.frame import Device
 
 COUNTED = (
     "An alert counts for the detector with the first evidence. Shadow: recorded, not sent, as "
@@ -32,8 +31,9 @@ COUNTED = (
 )
 NOT_JUDGED = (
     "These detectors need readings that the history does not have, at least on some nodes. They "
-    "found nothing because they were not asked. Logs, NCCL and processes are in no exporter's "
-    "series, and what is shorter than the time between two scrapes is not seen."
+    "found nothing because they were not asked. Kernel logs are read where they are given "
+    "(--kernel-log, --loki); NCCL and processes are in no exporter's series, and what is shorter "
+    "than the time between two scrapes is not seen."
 )
 MATCHED = (
     "An alert belongs to a fault of its node from a day before the site's first entry to its end. "
@@ -142,13 +142,13 @@ def _beside(history: History, known: Sequence[Fault], every: Figures) -> Iterato
     planned = len(known) - of_faults.faults
     yield (
         f"The site knew {count(of_faults.faults, 'fault')} ({planned} more were planned work and "
-        f"are left out): {of_faults.found} had an alert, a share of "
-        f"{interval(of_faults.interval)} (recall)."
+        f"are left out), and {of_faults.found} of them had an alert: a recall of "
+        f"{interval(of_faults.interval)}, with 95 % confidence."
     )
     if every.right is not None and history.alerts:
         yield (
             f"Of {count(len(history.alerts), 'alert')}, {every.right} are about a fault that the "
-            f"site knew: {interval(every.precision_interval)} (precision, if it knew them all)."
+            f"site knew: a precision of {interval(every.precision_interval)}, if it knew them all."
         )
 
 
@@ -156,21 +156,21 @@ def _proof(history: History, shipped: Figures, is_known: bool) -> Iterator[str]:
     low, high = shipped.rate_interval
     which = "Pages of which the site knew no fault" if is_known else "Pages"
     yield (
-        f"{which}: {shipped.unknown}, which is {low:.4f} to {high:.4f} per GPU-month. The budget "
-        f"of false pages is {BUDGET} for all detectors together."
+        f"{which}: {shipped.unknown}, which is {rate(low)} to {rate(high)} per GPU-month. The "
+        f"budget of false pages is {BUDGET} for all detectors together."
     )
     least = proves(history.gpu_months)
     wanted = proves(1.0) / BUDGET
     if least > BUDGET:
         yield (
             f"This history cannot prove that budget: without a single false page it would show at "
-            f"most {least:.4f} per GPU-month. It takes {wanted:.0f} GPU-months without one, "
+            f"most {rate(least)} per GPU-month. It takes {wanted:.0f} GPU-months without one, "
             f"{wanted / max(len(history.gpus), 1):.1f} months of these GPUs."
         )
     else:
         yield (
             f"This history is long enough to prove that budget: without a false page it shows at "
-            f"most {least:.4f} per GPU-month."
+            f"most {rate(least)} per GPU-month."
         )
 
 
@@ -195,7 +195,7 @@ def _detectors(found: Sequence[OfDetector], known: Sequence[Fault] | None) -> Ta
             str(one.figures.pages),
             str(one.figures.tickets),
             str(one.figures.unknown),
-            f"{low:.4f} to {high:.4f}",
+            f"{rate(low)} to {rate(high)}",
         )
         if known is not None:
             share = interval(one.figures.precision_interval) if alerts else "no data"
@@ -278,7 +278,7 @@ def _alerts(history: History, known: Sequence[Fault] | None) -> Section:
             at(one.incident.opened_ns),
             f"{one.severity}{'' if one.installed else ' (shadow)'}",
             printable(one.incident.root.host),
-            printable(_device(one.incident.root)),
+            printable(device_name(one.incident.root)),
             printable(one.incident.summary),
             ", ".join(one.detectors),
             *(
@@ -292,16 +292,6 @@ def _alerts(history: History, known: Sequence[Fault] | None) -> Section:
     heads: Cells = ("opened", "severity", "node", "device", "what", "detectors")
     heads += () if known is None else ("known",)
     return Section("Alerts", tuple(sentences), Table(heads, rows, shown))
-
-
-def _device(root: Device) -> str:
-    """As operators call it."""
-    facts = root.attributes
-    if root.kind == "gpu" and "index" in facts:
-        return f"GPU {facts['index']}"
-    if root.kind == "ib_port" and "device" in facts:
-        return f"{facts['device']}/{facts.get('port', '')}"
-    return "" if root.kind == "node" else f"{root.kind} {root.id}"
 
 
 def _not_judged(found: Sequence[OfDetector]) -> Section:
@@ -331,8 +321,9 @@ def _configuration(made: Backtest, proposal: Proposal) -> Section:
             f"{_listed(proposal.disable)}: beyond the budget by the lower 95 % bound, as far as "
             "the site knows; disable paging until the cause is found."
         )
+    changes = proposal.enable or proposal.disable
     text = proposal.text("From tocsin backtest; see the report for the reasons.")
-    return Section("Configuration", tuple(sentences), code=text)
+    return Section("Configuration", tuple(sentences), code=text if changes else "")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from pipeline.clock import SECOND_NS
+from pipeline.frame import Device
 
 
 def time_of(ns: int) -> str:
@@ -63,3 +64,22 @@ def interval(share: tuple[float, float]) -> str:
     '75 to 100 %'
     """
     return f"{share[0] * 100:.0f} to {share[1] * 100:.0f} %"
+
+
+def rate(per_month: float) -> str:
+    """A rate in two significant digits.
+
+    >>> rate(0.0), rate(3.5112), rate(0.00195), rate(124.8)
+    ('0', '3.5', '0.0019', '120')
+    """
+    return f"{float(f'{per_month:.2g}'):g}"
+
+
+def device_name(device: Device) -> str:
+    """A device of a node as operators call it; empty for the node itself."""
+    facts = device.attributes
+    if device.kind == "gpu" and "index" in facts:
+        return f"GPU {facts['index']}"
+    if device.kind == "ib_port" and "device" in facts:
+        return f"{facts['device']}/{facts.get('port', '')}"
+    return "" if device.kind == "node" else f"{device.kind} {device.id}"

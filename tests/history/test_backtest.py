@@ -24,6 +24,7 @@ from history.backtest.judged import MAX_STEP_NS, MONTH_S, Alert, History, judged
 from history.backtest.known import Known
 from history.backtest.report import Backtest, sections
 from history.backtest.truths import Fault
+from history.backtest.words import rate
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident, Severity
 from pipeline.frame import Device, frame_of
@@ -120,7 +121,7 @@ def test_what_so_much_history_can_prove_is_said() -> None:
     assert proves(history.gpu_months) > BUDGET
     text = forms.markdown(sections(Backtest(history, None)))
     assert "cannot prove that budget" in text
-    assert f"{proves(history.gpu_months):.4f}" in text
+    assert f"{rate(proves(history.gpu_months))} per GPU-month" in text
     assert "takes 1997 GPU-months" in text
     enough = forms.markdown(sections(Backtest(months(history, 2000), None)))
     assert "long enough to prove that budget" in enough

@@ -29,13 +29,15 @@ TICKS = tuple(
 @dataclass(frozen=True, slots=True)
 class Panel:
     """One panel: ``rows`` has columns time (with zone), name of the line, value (float64); ``dots``
-    draws points without lines.
+    draws points without lines; ``mark`` draws a line at a time (unix time, us), which is shown
+    where it lies beyond the rows too.
     """
 
     title: str
     unit: str
     rows: pl.DataFrame
     dots: bool = False
+    mark: int | None = None
 
 
 def svg(panels: Sequence[Panel]) -> str:
@@ -61,8 +63,9 @@ def _panel(panel: Panel, top: int) -> str:
             f'{head}<text x="{LEFT}" y="{top + HEIGHT // 2}" '
             'fill="#666">nothing in this time</text>'
         )
-    scale = _Scale(rows, top)
-    return head + "".join((*scale.grid(), *_lines(panel, rows, scale)))
+    scale = _Scale(rows, top, panel.mark)
+    mark = "" if panel.mark is None else scale.mark(panel.mark)
+    return head + "".join((*scale.grid(), mark, *_lines(panel, rows, scale)))
 
 
 def _in(unit: str) -> str:
@@ -72,10 +75,12 @@ def _in(unit: str) -> str:
 class _Scale:
     """From time and value to pixels."""
 
-    def __init__(self, rows: pl.DataFrame, top: int) -> None:
+    def __init__(self, rows: pl.DataFrame, top: int, mark: int | None = None) -> None:
         times, values = rows["time"].dt.timestamp("us"), rows["value"]
         self._top = top
         self._first, last = (int(t) for t in (times.min() or 0, times.max() or 0))  # type: ignore[arg-type] # int64 column
+        if mark is not None:
+            self._first, last = min(self._first, mark), max(last, mark)
         self._last = last if last > self._first else self._first + 1_000_000
         low, high = (float(v) for v in (values.min() or 0.0, values.max() or 0.0))  # type: ignore[arg-type] # float64 column
         self.ticks = nice(min(low, 0.0) if low < high / 2 or low == high else low, high)
@@ -88,6 +93,12 @@ class _Scale:
         """Pixels from the top."""
         low, high = self.ticks[0], self.ticks[-1]
         return self._top + HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
+
+    def mark(self, time_us: int) -> str:
+        """A line at a time."""
+        x, low, high = self.x(time_us), self.y(self.ticks[0]), self.y(self.ticks[-1])
+        at = f'x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"'
+        return f'<line {at} stroke="#c00" stroke-dasharray="4 3"/>'
 
     def grid(self) -> Iterator[str]:
         """Lines and numbers of both axes."""

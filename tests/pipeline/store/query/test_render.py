@@ -128,3 +128,16 @@ def test_numbers_of_an_axis_enclose_the_data(low: float, span: float) -> None:
     assert 2 <= len(ticks) <= 9
     assert ticks[0] <= low + span * 1e-6
     assert ticks[-1] >= low + span * (1 - 1e-6)
+
+
+def test_a_mark_is_shown_at_its_time_also_beyond_the_last_row() -> None:
+    """What ended before it is seen to have ended."""
+    times = [WHEN, WHEN + timedelta(minutes=1)]
+    rows = pl.DataFrame({"time": times, "name": ["GPU 5"] * 2, "value": [1.0, 2.0]})
+    mark = round((WHEN + timedelta(minutes=3)).timestamp() * 1e6)
+    drawn = ET.fromstring(svg([Panel("power", "W", rows, mark=mark)]))  # noqa: S314 - our own text
+    (line,) = [one for one in drawn.iter() if "stroke-dasharray" in one.attrib]
+    (curve,) = [one for one in drawn.iter() if one.tag.endswith("path")]
+    assert line.attrib["x1"] == line.attrib["x2"]
+    last = float(curve.attrib["d"].rpartition("L")[2].partition(" ")[0])
+    assert last < float(line.attrib["x1"])
