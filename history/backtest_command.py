@@ -45,11 +45,9 @@ Examples:
 
 --known is a CSV file with the columns node, opened, closed, cause (tickets, repairs), or the output
 of: sacctmgr -nP show event Event=Node Start=2026-08-01 Format=NodeName,Start,End,State,Reason,User
-The site's own alerts, drains and node states are taken from its series. CSV times are ISO 8601
-(UTC without a zone) or unix seconds; those of sacctmgr are of --time-zone. --write puts the
-configuration that follows into a file. Every detector that the history can feed is judged as if it
-were allowed
-to alert; what alerts as installed is counted apart."""
+CSV times are ISO 8601 (UTC without a zone) or unix seconds; those of sacctmgr are of --time-zone.
+The site's own alerts, drains and node states are taken from its series. Detectors are judged as if
+they were allowed to alert; what alerts as installed is counted apart."""
 EXIT_CODES = (
     "Exit codes: 0 success; 1 nothing to judge, or the site or the disk failed; 2 invalid command "
     "line or file; 130 interrupted by Ctrl-C."
@@ -80,7 +78,7 @@ def options(parser: Parser) -> None:
         "--since",
         default="",
         metavar="TIME",
-        help="begin: a time, or a time ago (default: all; of --prometheus 90d)",
+        help="begin: a time, or a time ago (default: all; --prometheus: 90d)",
     )
     parser.add_argument("--until", default="", metavar="TIME", help="end (default: all)")
     parser.add_argument(

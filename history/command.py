@@ -88,15 +88,14 @@ def connection_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME:VALUE",
-        help="of each question, for example X-Scope-OrgID:team; repeatable",
+        help="of each question (X-Scope-OrgID:team); repeatable",
     )
     parser.add_argument(
         "--kernel-log",
         action="append",
         default=[],
-        metavar="[NODE=]PATH",
-        help="file or folder of kernel logs: dmesg -T, journalctl -o short-iso or json, syslog, "
-        "logcli -o jsonl, gzip; repeatable",
+        metavar="PATH",
+        help="kernel logs, a file or folder, or NODE=PATH; repeatable",
     )
     parser.add_argument(
         "--loki", default="", metavar="URL", help="base URL of a Loki with kernel logs"
@@ -105,7 +104,7 @@ def connection_options(parser: Parser) -> None:
         "--loki-query", default="", metavar="LOGQL", help="its streams with kernel lines"
     )
     parser.add_argument(
-        "--loki-token-file", default="", metavar="FILE", help="a file with a bearer token for it"
+        "--loki-token", default="", metavar="FILE", help="a file with a bearer token for it"
     )
     client.options(parser)
 
@@ -207,9 +206,7 @@ def _kernel_logs(args: argparse.Namespace) -> KernelLogs | None:
     logs = Logs()
     if args.loki:
         headers = dict(map(_header, args.header))
-        http = Http(
-            args.loki, client.access(args), token_file=args.loki_token_file, headers=headers
-        )
+        http = Http(args.loki, client.access(args), token_file=args.loki_token, headers=headers)
         logs.loki = loki.Loki(http, args.loki_query or loki.QUERY).read
     for given in args.kernel_log:
         node, equals, path = given.partition("=")
