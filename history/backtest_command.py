@@ -40,14 +40,12 @@ EXAMPLE = """\
 Examples:
   tocsin backtest --prometheus http://prometheus:9090 --since 90d -o report.html
   tocsin backtest --from history --known drains.csv --known events.txt -o report.html
-  tocsin backtest --from history --write tocsin.yaml -o report.md
   tocsin backtest --from /mnt/history --ray ray://head:10001 -o report.html   (a shared folder)
 
 --known is a CSV file with the columns node, opened, closed, cause (tickets, repairs), or the output
 of: sacctmgr -nP show event Event=Node Start=2026-08-01 Format=NodeName,Start,End,State,Reason,User
-CSV times are ISO 8601 (UTC without a zone) or unix seconds; those of sacctmgr are of --time-zone.
-The site's own alerts, drains and node states are taken from its series. Detectors are judged as if
-they were allowed to alert; what alerts as installed is counted apart."""
+CSV times are ISO 8601 (UTC without a zone) or unix seconds. The site's own alerts, drains and node
+states are in its series. What alerts as installed is counted apart."""
 EXIT_CODES = (
     "Exit codes: 0 success; 1 nothing to judge, or the site or the disk failed; 2 invalid command "
     "line or file; 130 interrupted by Ctrl-C."
