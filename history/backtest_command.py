@@ -19,7 +19,7 @@ from collector.cli.parser import Parser
 from collector.cli.spread import spread_options
 from collector.cli.time_args import interval
 from collector.config.error import ConfigError
-from history.command import bring, find, site_options
+from history.command import bring, find, log_options, site_options
 
 if TYPE_CHECKING:
     from collector.cli.progress import Progress
@@ -90,6 +90,7 @@ def options(parser: Parser) -> None:
         "--write", default="", metavar="FILE", help="write the configuration that follows"
     )
     site_options(parser)
+    log_options(parser)
     spread_options(parser)
     add_settings(parser, only=("detectors",))
 

@@ -64,6 +64,7 @@ def options(parser: Parser) -> None:
         "--print-mapping", action="store_true", help="print the proposed mapping, import nothing"
     )
     site_options(parser)
+    log_options(parser)
 
 
 def site_options(parser: Parser) -> None:
@@ -90,6 +91,11 @@ def connection_options(parser: Parser) -> None:
         metavar="NAME:VALUE",
         help="of each question (X-Scope-OrgID:team); repeatable",
     )
+    client.options(parser)
+
+
+def log_options(parser: Parser) -> None:
+    """Kernel logs that are imported too."""
     parser.add_argument(
         "--kernel-log",
         action="append",
@@ -106,7 +112,6 @@ def connection_options(parser: Parser) -> None:
     parser.add_argument(
         "--loki-token", default="", metavar="FILE", help="a file with a bearer token for it"
     )
-    client.options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
