@@ -94,9 +94,10 @@ class Nats:
         port: int = -1,
         more: Sequence[str] = (),
         max_file: int | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         """``more`` lines of its configuration; ``max_file``: bytes that JetStream may store."""
-        self.folder, self.port = folder, port
+        self.folder, self.port, self._host = folder, port, host
         self._more, self._max_file = more, max_file
         self._secured = secured
         self._account = Key(ACCOUNT)
@@ -133,6 +134,11 @@ class Nats:
             self._server.end()
             self._server = None
 
+    @property
+    def pid(self) -> int:
+        """Of the server that runs; 0 where none does."""
+        return self._server.process.pid if self._server is not None else 0
+
     def death(self) -> str:
         """How it ended by itself; empty while it runs, or was stopped."""
         return self._server.death() if self._server is not None else ""
@@ -143,7 +149,7 @@ class Nats:
 
     def _config(self) -> str:
         lines = [
-            "host: 127.0.0.1",
+            f"host: {self._host}",
             f"port: {self.port}",
             f"ports_file_dir: {json.dumps(str(self.folder / 'ports'))}",
             f"jetstream {{ store_dir: {json.dumps(str(self.folder / 'js'))}",
