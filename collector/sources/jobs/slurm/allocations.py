@@ -119,14 +119,11 @@ class Slurm:
 
     def _facts(self, task: Task) -> dict[str, str]:
         """``user`` is the user that Slurm started the job for, whatever user a process in it has
-        since become by sudo, or in a container.
+        since become by sudo, or in a container: by the name that this machine has for the number,
+        else the number. What the job calls its user names no owner: alerts go there.
         """
         variables, owner = task.environment, self._owner(task)
-        user = (
-            self._user_name(owner)
-            or variables.get("SLURM_JOB_USER", "")
-            or (str(owner) if owner >= 0 else "")
-        )
+        user = self._user_name(owner) or (str(owner) if owner >= 0 else "")
         step = "" if task.step == "extern" else task.step
         return {"job": task.job, "step": step, "user": user} | {
             fact: variables.get(name, "") for fact, name in _FACTS.items()

@@ -36,7 +36,6 @@ KEPT = frozenset(
             "SLURM_JOB_SLUID",
             "SLURM_JOB_GPUS",
             "SLURM_STEP_GPUS",
-            "SLURM_JOB_USER",
         ),
         *(
             "SLURM_JOB_ACCOUNT",

@@ -95,6 +95,15 @@ def test_the_environment_cannot_claim_another_job(proc: Proc, slurm: Slurm) -> N
     assert (found.facts["job"], found.facts["account"]) == ("71", "")
 
 
+def test_a_job_cannot_call_itself_another_users(proc: Proc, slurm: Slurm) -> None:
+    """A user without a name on this machine is its number, and not what the job calls it: faults of
+    the job are sent to its owner.
+    """
+    proc.task(10, "71", SLURM_JOB_ID="71", SLURM_JOB_USER="alice", uids="1001\t1001")
+    (found,) = slurm.holdings(GPUS, holding(("GPU-2", 10)), 0.0)
+    assert found.facts["user"] == "1001"
+
+
 def test_gpus_are_taken_from_what_slurmstepd_launched(proc: Proc, slurm: Slurm) -> None:
     """A task has its GPUs from its first moment; a program below it that
     has other variables is ignored.
