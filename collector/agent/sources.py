@@ -165,6 +165,7 @@ def _kmsg(parts: Parts) -> Source:
         path=world.kernel_log,
         saved=parts.saved,
         awaits_gpus_ns=AWAITS_GPUS_NS if parts.config.sources.nvml.enabled else 0,
+        trainings=parts.trainings,
     )
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from pipeline.clock import SECOND_NS
+from pipeline.job_names import base
 from pipeline.nccl.hit import Hit
 from pipeline.nccl.wire import WireError, hit_of
 from pipeline.observation import Event, Value
-from pipeline.store.query.job_runs import JobRun, base
+from pipeline.store.query.job_runs import JobRun
 from pipeline.xid.table import xid_entry
 
 KINDS = (

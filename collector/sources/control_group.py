@@ -1,4 +1,5 @@
-"""Slurm's job in the control group of a process: kept by the kernel, so that no job can change it.
+"""Slurm's job, or the pod, in the control group of a process: kept by the kernel, so that no job
+can change it.
 
 A path counts only where slurmstepd puts it: the owner of a job may make groups of any name further
 down, or in the slice of the session. Paths: cgroup_v2.html and CHANGELOG of Slurm (s<SLUID> in
@@ -28,6 +29,13 @@ _V1 = re.compile(
     ),
     re.MULTILINE,
 )
+# Pods of the kubelet (cgroup drivers systemd and cgroupfs) at the root of the hierarchy; further
+# down the names are the tenant's.
+_POD = re.compile(
+    r"^\d+:[^:\n]*:(?:/\.\.)*/kubepods(?:\.slice)?/(?:[^/\n]{1,64}/)?(?:[a-z-]{1,32})?"
+    r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?:\.slice)?(?:/|$)",
+    re.MULTILINE,
+)
 
 
 class Group(NamedTuple):
@@ -51,3 +59,13 @@ def group_of(cgroup: str) -> Group | None:
     """
     match = _V2.search(cgroup) or _V1.search(cgroup)
     return Group(match["job"] or "", match["sluid"] or "", match["step"] or "") if match else None
+
+
+def pod_in(cgroup: str) -> str:
+    """The UID of the pod in a /proc/PID/cgroup; "" where it is no pod's.
+
+    >>> pod_in("0::/kubepods/burstable/pod1b9f7c1e-0000-4000-8000-00000000000a/x")
+    '1b9f7c1e-0000-4000-8000-00000000000a'
+    """
+    match = _POD.search(cgroup)
+    return match[1].replace("_", "-") if match else ""

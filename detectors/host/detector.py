@@ -20,6 +20,7 @@ from pipeline.catalog import EVENTS
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
+from pipeline.job_names import base
 from pipeline.observation import Event, Observation
 
 # What happened so long before the agent started may be over.
@@ -128,7 +129,7 @@ class Host(Stateful):
     def _has_gpus(self, event: Event) -> bool:
         """Whether the job that an event names has GPUs of the node."""
         job, host = str(event.attributes.get("job", "")), event.device.host
-        return bool(job) and job in {name.partition(".")[0] for name in self._jobs.of_host(host)}
+        return bool(job) and job in {base(name) for name in self._jobs.of_host(host)}
 
     def _counted(self, event: Event, number: int, at: Instant) -> Thing:
         rule = EVERY[number]

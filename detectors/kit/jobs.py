@@ -12,6 +12,7 @@ from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
+from pipeline.job_names import base
 from pipeline.observation import Event
 
 # A job's end may be read before what the driver or the kernel reported of its GPUs: the processes
@@ -190,7 +191,7 @@ class JobTracker:
         return {
             place.host
             for name, places in self._by_process.members.items()
-            if job in (name, name.partition(".")[0])
+            if job in (name, base(name))
             for place in places
         }
 
@@ -214,7 +215,7 @@ class JobTracker:
         for place in (MigSlot(host, gpu) for gpu in gpus):
             if (
                 self._by_scheduler.job.get(place, job) != job
-                and self._by_process.job.get(place, "").partition(".")[0] != job
+                and base(self._by_process.job.get(place, "")) != job
             ):
                 self._by_process.free(place)
 
@@ -222,7 +223,7 @@ class JobTracker:
         """The scheduler's job is over, and its steps with it: the end of their processes may have
         been while the agent was off.
         """
-        for step in [name for name in self._by_process.members if name.partition(".")[0] == job]:
+        for step in [name for name in self._by_process.members if base(name) == job]:
             self._by_process.assign(step, host, ())
 
     def state(self) -> State:

@@ -30,6 +30,7 @@ from detectors.nccl.words import summary
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Action, Finding
 from pipeline.frame import Device, Frame
+from pipeline.job_names import base
 from pipeline.nccl.wire import COMMUNICATOR, LINE, REPORT, WireError, hit_of, reports_in
 from pipeline.observation import Event, Observation
 from pipeline.xid.table import xid_entry
@@ -220,7 +221,7 @@ class Nccl(Stateful):
         for events in parts.values():
             with contextlib.suppress(WireError):  # of another version, or damaged: the others count
                 for report, event in reports_in(events):
-                    job = self._book.of(_name(report.job) or self._job_of(event.device.host))
+                    job = self._book.of(base(report.job) or self._job_of(event.device.host))
                     job.take(report, at.mono_ns)
                     job.at(event.device.host)
                     _note(job, at)
@@ -230,7 +231,7 @@ class Nccl(Stateful):
             if event.kind == LINE:
                 with contextlib.suppress(WireError):
                     hit = hit_of(event)
-                    name = _name(str(event.attributes.get("job", ""))) or self._job_of(
+                    name = base(str(event.attributes.get("job", ""))) or self._job_of(
                         event.device.host
                     )
                     job = self._book.of(name)
@@ -250,7 +251,7 @@ class Nccl(Stateful):
             yield from self._over(name, at)
 
     def _found(self, event: Event) -> None:
-        job = self._book.jobs.get(_name(str(event.attributes.get("job", ""))))
+        job = self._book.jobs.get(base(str(event.attributes.get("job", ""))))
         if job is not None:
             job.restarted(event.device.host)
 
@@ -262,13 +263,13 @@ class Nccl(Stateful):
             str(facts.get("gpus", "")).split(),
         )
         if isinstance(pid, int) and isinstance(rank, int):
-            job = self._book.of(_name(str(facts.get("job", ""))) or self._job_of(event.device.host))
+            job = self._book.of(base(str(facts.get("job", ""))) or self._job_of(event.device.host))
             host, uuid = event.device.host, gpus[0] if len(gpus) == 1 else ""
             job.lost(Ended(host, pid, rank, uuid, event.time_ns, last), at.mono_ns)
             _note(job, at)
 
     def _job_of(self, host: str) -> str:
-        return _name(self._jobs.on(host)) or f"{UNNAMED} on {host}"
+        return base(self._jobs.on(host)) or f"{UNNAMED} on {host}"
 
     def _look(self, name: str, job: JobBook, at: Instant) -> Iterator[Finding]:
         """Judge a job; a verdict is reported once it has been stable long enough."""
@@ -351,7 +352,7 @@ class Nccl(Stateful):
             yield from self._standing.ends(Device(host, kind, name), fault, at, why)
 
     def _over(self, name: str, at: Instant, why: str = "the job is over") -> Iterator[Finding]:
-        job = self._book.jobs.pop(_name(name), None)
+        job = self._book.jobs.pop(base(name), None)
         if job is not None:
             yield from self._take_back(job, [], at, why)
 
@@ -371,7 +372,7 @@ def _all_ended(event: Event) -> bool:
 
 def _place(event: Event) -> tuple[str, str, int]:
     """The node that an event is about, its job, and the time of that look at the node."""
-    return event.device.host, _name(str(event.attributes.get("job", ""))), event.time_ns
+    return event.device.host, base(str(event.attributes.get("job", ""))), event.time_ns
 
 
 def _note(job: JobBook, at: Instant) -> None:
@@ -386,13 +387,3 @@ def _began(began_ns: int, now_ns: int) -> int:
     (5, 0, 0)
     """
     return began_ns if 0 <= now_ns - began_ns <= DAY_NS else 0
-
-
-def _name(job: str) -> str:
-    """A job as everybody calls it: Slurm's steps belong to their job.
-
-    >>> _name("71.0"), _name("torchrun:a.b"), _name("")
-    ('71', 'torchrun:a.b', '')
-    """
-    head = job.partition(".")[0]
-    return head if head.isdecimal() else job

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gateway.model import Cluster, Job
-from gateway.model.jobs import base
 from pipeline.documents import printable
 from pipeline.exposition.stalls import JOB
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
+from pipeline.job_names import base
 
 OF_GPU = frozenset({"gpu", "gpu_instance", "nvlink"})  # their ids begin with that of the GPU
 

@@ -14,6 +14,7 @@ from pipeline.documents import printable
 from pipeline.exposition.stalls import stalls
 from pipeline.finding import Finding
 from pipeline.frame import Attributes, Device
+from pipeline.job_names import base
 from pipeline.observation import Event
 
 MAX_JOBS = 64  # of one host, by events: a node has one to eight; the oldest is forgotten
@@ -76,11 +77,6 @@ def id_of(facts: Attributes) -> str:
         return printable(base(job))
     pod = _ORDINAL.sub("", facts.get("pod", ""))
     return printable(f"{facts.get('namespace', '')}/{pod}") if pod else ""
-
-
-def base(job: str) -> str:
-    """A job's id without Slurm's step."""
-    return job.partition(".")[0]
 
 
 _NO_EVENTS: Mapping[str, Mapping[str, object]] = {}

@@ -11,6 +11,7 @@ from typing import Any
 
 from history.economics.evidence import JobSpan, NodeEvidence, Span
 from history.economics.sacct import NodeEvent, Run
+from pipeline.job_names import base
 from pipeline.observation import Event
 from pipeline.store.query.busy import BUCKET_MS, Busy, busy
 from pipeline.store.query.canned.question import names
@@ -118,7 +119,7 @@ class _Node:
         gpus = str(start.attributes.get("gpus", "")).split()
         columns = tuple(self._column[gpu] for gpu in gpus if gpu in self._column)
         job = str(start.attributes["job"])
-        team = self._teams.get(job) or self._teams.get(job.partition(".")[0])
+        team = self._teams.get(job) or self._teams.get(base(job))
         owner = team or str(start.attributes.get("team") or start.attributes.get("user", ""))
         if columns and end_ms > self._busy.begin_ms:
             yield JobSpan(job, start.time_ns // 1_000_000, end_ms, columns, owner)

@@ -12,6 +12,7 @@ from pipeline.catalog import agent
 from pipeline.exposition.loose import Sample
 from pipeline.exposition.text import Family
 from pipeline.finding import Finding
+from pipeline.job_names import base
 
 MAX_JOBS = 128  # as many as the NCCL source shows; a node has one to four
 JOB = "job"  # the attribute of a finding's device that says whose stall it is
@@ -89,4 +90,4 @@ def _shown(name: str, there: Iterable[str]) -> str:
     >>> _shown("71", ["8.0", "71.0"]), _shown("9", [])
     ('71.0', '9')
     """
-    return next((job for job in there if name in (job, job.partition(".")[0])), name)
+    return next((job for job in there if name in (job, base(job))), name)

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from collector.node.inventory import Inventory
 from collector.node.state import State
+from collector.node.trainings import Trainings
 from collector.sources.kmsg.attribution import Attribution
 from collector.sources.kmsg.bookmark import Bookmark
 from collector.sources.kmsg.collapse import Collapse, Run
@@ -26,6 +28,7 @@ from collector.sources.kmsg.reader import Loss, Reader, UnavailableError
 from collector.sources.kmsg.records import KERNEL, Record
 from collector.sources.kmsg.to_events import Log, tell, tell_losses
 from collector.sources.kmsg.untrusted_lines import SYSLOG, doubted
+from collector.sources.kmsg.victim import of_training
 from pipeline.catalog import agent
 from pipeline.clock import Clock, Instant, instant
 from pipeline.frame import Device
@@ -76,8 +79,10 @@ class KernelLogSource:
         files: Sequence[Path] = SYSLOG_FILES,
         pstore: Sequence[Path] = PSTORE,
         device: Callable[[Path], int] = open_device,
+        trainings: Trainings | None = None,
     ) -> None:
         real = is_own_log(path) if real is None else real
+        self._trainings = trainings or Trainings()
         self._boot_id = boot_id.replace("-", "")
         self._clock = clock
         self._metrics = metrics
@@ -319,6 +324,9 @@ class KernelLogSource:
             else first.time_ns < self._began.time_ns
         )
         event = tell(run, device, log, first, last, before_start=self._first_look and early)
+        if parsed.kind == "oom_kill":
+            job = of_training(event.attributes, self._trainings)
+            event = replace(event, attributes={**event.attributes, **job})
         return doubted(event) if log.origin == SYSLOG else event
 
     def _when(self, record: Record, mode: str, now: Instant) -> Instant:

@@ -5,7 +5,10 @@ mm/memcontrol.c), and the job they belong to.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from collector.node.trainings import POD, Trainings
+from collector.sources.control_group import group_of, pod_in
 from pipeline.observation import Value
 
 _OOM = re.compile(
@@ -15,7 +18,6 @@ _OOM = re.compile(
 )
 # kernels before 4.19
 _TASK = re.compile(r"Task in ([^\n]{1,400}) killed as a result of limit of ([^\n]{1,400})")
-_SLURM_JOB = re.compile(r"/job_(\d{1,12})(?:/|$)")
 
 
 def memory_of(text: str) -> tuple[str, str, str] | None:
@@ -33,13 +35,23 @@ def task_of(text: str) -> tuple[str, str] | None:
 
 
 def about_victim(limit: str, task: str) -> dict[str, Value]:
-    """Attributes of the kill: a Slurm job is named in the path of its cgroup.
+    """Attributes of the kill: a Slurm job is named in the path of its cgroup, where only slurmstepd
+    can have put it.
 
     >>> about_victim("", "/slurm/uid_7/job_42/step_0")
     {'task_cgroup': '/slurm/uid_7/job_42/step_0', 'job': '42'}
     """
     facts: dict[str, Value] = {"cgroup": limit} if limit else {}
     facts["task_cgroup"] = task
-    if job := _SLURM_JOB.search(task):
-        facts["job"] = job[1]
+    if (group := group_of(f"0::{task}")) and group.job:
+        facts["job"] = group.job
     return facts
+
+
+def of_training(facts: Mapping[str, Value], trainings: Trainings) -> dict[str, Value]:
+    """The attributes of a kill in a pod whose training is known name it, as they name Slurm's."""
+    task = facts.get("task_cgroup")
+    if not isinstance(task, str) or "job" in facts:
+        return {}
+    training = trainings.of_group(f"{POD}{pod_in(f'0::{task}')}")
+    return {"job": training.id} if training else {}

@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 import polars as pl
 
-from pipeline.store.query.job_runs import JobRun, base
+from pipeline.job_names import base
+from pipeline.store.query.job_runs import JobRun
 from pipeline.store.query.store import Store, Window
 
 Row = dict[str, Any]

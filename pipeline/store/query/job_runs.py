@@ -14,6 +14,7 @@ import polars as pl
 
 from pipeline.catalog import device_job
 from pipeline.clock import SECOND_NS
+from pipeline.job_names import base
 from pipeline.observation import Event, Value
 from pipeline.short_ids import UnknownIdError
 from pipeline.store.query.events_of import with_boots
@@ -92,16 +93,6 @@ class JobRun:
     def ranks(self) -> Mapping[str, int]:
         """Rank by GPU, of the ranks that are known."""
         return {gpu: rank for span in self.spans for gpu, rank in span.ranks.items()}
-
-
-def base(job: str) -> str:
-    """The job without its step: 71 of 71.0.
-
-    >>> base("71.0"), base("podabc"), base("ml/train.v2")
-    ('71', 'podabc', 'ml/train.v2')
-    """
-    head = job.partition(".")[0]
-    return head if head.isdecimal() else job
 
 
 def runs_of(store: Store, text: str, window: Window) -> list[JobRun]:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from collector.sources.control_group import group_of
+from collector.sources.control_group import group_of, pod_in
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import job_of
-
-# Pods of the kubelet (cgroup drivers systemd and cgroupfs) at the root of the hierarchy; further
-# down the names are the tenant's.
-_POD = re.compile(
-    r"^\d+:[^:\n]*:(?:/\.\.)*/kubepods(?:\.slice)?/(?:[^/\n]{1,64}/)?(?:[a-z-]{1,32})?"
-    r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?:\.slice)?(?:/|$)",
-    re.MULTILINE,
-)
+from pipeline.job_names import base
 
 
 class Owner(NamedTuple):
@@ -40,8 +32,7 @@ class Owner(NamedTuple):
     @property
     def base(self) -> str:
         """The job without its step: 71 of 71.0."""
-        head = self.name.partition(".")[0]
-        return head if head.isdecimal() else self.name
+        return base(self.name)
 
 
 def owner_of(environment: Mapping[str, str], cgroup: str, user: int) -> Owner:
@@ -52,8 +43,8 @@ def owner_of(environment: Mapping[str, str], cgroup: str, user: int) -> Owner:
     >>> owner_of({"SLURM_JOB_ID": "72"}, "0::/user.slice", 7)
     Owner(group='', user=7, name='72', sure=False)
     """
-    pod = _POD.search(cgroup)
-    group = f"pod{pod[1].replace('_', '-')}" if pod else ""
+    pod = pod_in(cgroup)
+    group = f"pod{pod}" if pod else ""
     found = group_of(cgroup)
     if found is not None and found.job:
         ours = environment.get("SLURM_JOB_ID") == found.job

@@ -398,7 +398,7 @@ def test_oom_kill_names_the_cgroup() -> None:
     """The line before the kill says whose memory ran out."""
     line = (
         "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0-1,oom_memcg=/"
-        "slurm/job_7,task_memcg=/slurm/job_7/step_0,task=python3,pid=4242,uid=1000"
+        "slurm/uid_9/job_7,task_memcg=/slurm/uid_9/job_7/step_0,task=python3,pid=4242,uid=1000"
     )
     kill = "Memory cgroup out of memory: Killed process 4242 (python3) total-vm:1kB"
     assert feed(Joiner(), line, kill) == [
@@ -407,8 +407,8 @@ def test_oom_kill_names_the_cgroup() -> None:
             {
                 "pid": 4242,
                 "process": "python3",
-                "cgroup": "/slurm/job_7",
-                "task_cgroup": "/slurm/job_7/step_0",
+                "cgroup": "/slurm/uid_9/job_7",
+                "task_cgroup": "/slurm/uid_9/job_7/step_0",
                 "job": "7",
             },
         )

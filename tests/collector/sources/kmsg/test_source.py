@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.node.trainings import Training, Trainings
 from collector.sources.kmsg import source as source_module
 from collector.sources.kmsg.reader import UnavailableError
 from pipeline.catalog import agent
@@ -26,6 +27,7 @@ from tests.collector.sources.kmsg.logs import (
 )
 from tests.wait import until
 
+POD = "1b9f7c1e-0000-4000-8000-00000000000a"
 UUID = "GPU-b6c3b2be-c55b-d076-fa0e-d464e4c7e08b"
 
 
@@ -479,3 +481,29 @@ def test_damaged_place_is_no_place(node: Node, document: dict[str, object]) -> N
     node.state.save("kernel_log", document)
     node.ring.print(XID_79)
     assert told(read_all(node.source(), reads=2), "xid", "code") == [(79,)]
+
+
+@pytest.mark.parametrize(
+    ("group", "job"),
+    [
+        (f"/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice/cri-x.scope", "ml/llm.1a2b"),
+        (f"/kubepods/burstable/pod{POD}/c/slurm/job_7/step_0", "ml/llm.1a2b"),
+        ("/kubepods/pod1b9f7c1e-0000-4000-8000-00000000000b/c", None),
+        (f"/user.slice/kubepods/pod{POD}/c", None),
+        ("/system.slice/slurmstepd.scope/job_71/step_0/user/task_0", "71"),
+    ],
+)
+def test_a_kill_for_memory_names_the_job_of_its_control_group(
+    node: Node, group: str, job: str | None
+) -> None:
+    """Slurm's job or the training of the pod, where the kernel's path has it at its root: groups
+    further down are the tenant's.
+    """
+    trainings = Trainings()
+    trainings.learn({}, {POD: Training("ml/llm.1a2b", "ml", "llm", "PyTorchJob", "1a2b", 2)})
+    node.ring.print(
+        f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,mems_allowed=0,"
+        f"oom_memcg={group},task_memcg={group},task=python3,pid=4242,uid=1000"
+    )
+    node.ring.print("Memory cgroup out of memory: Killed process 4242 (python3) total-vm:1kB")
+    assert told(events(node.source(trainings=trainings)), "oom_kill", "job") == [(job,)]

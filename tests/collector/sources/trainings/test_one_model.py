@@ -18,6 +18,7 @@ from collector.sources.nccl.discovery.scan import Scanner
 from collector.sources.nccl.jobs import Jobs
 from detectors.kit.jobs import JobTracker as Detected
 from pipeline.clock import SECOND_NS, Instant
+from pipeline.frame import Device
 from pipeline.observation import Event
 from tests.collector.sources.nccl.discovery.proctree import LIBRARY, UUIDS, add_gpus, add_process
 
@@ -112,6 +113,27 @@ def test_a_training_is_of_this_node_alone_if_all_its_pods_are(pods: int, hosts: 
     training = Training(LLM.id, "ml", "llm", "PyTorchJob", "u", pods)
     found = by_kubelet(4, trainings(training))
     assert {one.hosts for one in found} == {hosts}
+
+
+@pytest.mark.parametrize("names", [("71", "71.0", "72"), (LLM.id, LLM.id, "ml/eval.v2.99999999")])
+def test_detectors_give_a_gpu_to_the_next_job_alike(names: tuple[str, str, str]) -> None:
+    """Processes that are seen before the scheduler's word keep their GPU, and the end of the
+    scheduler's job ends what is left of its processes: a dot in a name is no step.
+    """
+    job, processes, following = names
+    node, detected = Device("n1", "node", "n1"), Detected()
+
+    def told(kind: str, name: str, *, scheduler: bool = False) -> None:
+        own = {"scheduler": "x"} if scheduler else {}
+        facts = {"job": name, **({"gpus": UUIDS[0]} if kind == "job_started" else {}), **own}
+        detected.take([Event(0, 0, node, kind, facts)])
+
+    told("job_started", following, scheduler=True)
+    told("job_started", processes)  # before the jobs are read again
+    told("job_started", job, scheduler=True)
+    assert detected.of("n1", UUIDS[0]) == processes
+    told("job_ended", job, scheduler=True)
+    assert detected.of("n1", UUIDS[0]) == ""
 
 
 def test_processes_of_all_pods_of_a_training_are_one_job(tmp_path: Path) -> None:

@@ -1,0 +1,13 @@
+"""How a job is called: Slurm's id with or without the step, or the name of a training."""
+
+from __future__ import annotations
+
+
+def base(job: str) -> str:
+    """The job without Slurm's step. Only an id has steps: names of others may contain dots.
+
+    >>> base("71.0"), base("71"), base("ml/train.v2.1a2b3c4d"), base("torchrun:a.b")
+    ('71', '71', 'ml/train.v2.1a2b3c4d', 'torchrun:a.b')
+    """
+    head = job.partition(".")[0]
+    return head if head.isdecimal() else job
