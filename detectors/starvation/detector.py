@@ -29,16 +29,21 @@ BLOCK_S = 60.0
 USUAL = ("used", "tensor", "power", "clock")
 REASONS = ("sw_thermal", "hw_thermal", "hw_power_brake", "power_cap")
 LEARNED = 5  # blocks of work before anything is said of a job
+PRESSURES = ("io", "cpu", "memory")
 WEIGHT = 0.1  # of a new block in what is usual
+# The same where the job does less than usual: a wait too small to be named must not become the
+# usual within its first half hour, but another phase of the program must in time.
+WEIGHT_OF_LESS = 0.01
+SETTLED = 20  # blocks of work in which both count alike
 WORKS_PERCENT = 20.0
 AFTER, IDLE_AFTER, CLEAR = 4, 10, 2  # blocks: a save of one to three minutes is no wait
 
 PAGE = Page(
     formula=(
-        "used < 0.9 of the job's usual, and of the node's time tasks wait for memory >= 1 %, input "
-        "and output >= 10 % (or 100 major faults/s), processors >= 20 %; at full use: clock < 0.95 "
-        "of the usual with a throttle reason >= 30 %, or tensor activity < 0.5 of the usual; used "
-        "<= 1 % for 10 min"
+        "used < 0.9 of the job's usual, and of the node's time, beyond the usual, tasks wait for "
+        "memory >= 1 %, input and output >= 10 % (or 100 major faults/s), processors >= 20 %; at "
+        "full use: clock < 0.95 of the usual with a throttle reason >= 30 %, or tensor activity < "
+        "2/3 of the usual; used <= 1 % for 10 min"
     ),
     sources=(
         NVML,
@@ -77,12 +82,12 @@ class Starvation(Blockwise):
     """
 
     name = "starvation"
-    version = 1
+    version = 2
 
     def __init__(self) -> None:
         columns = Columns(
             **BlockMeans.fills(*USUAL, "held"),
-            **{f"usual_{name}": np.nan for name in USUAL},
+            **{f"usual_{name}": np.nan for name in (*USUAL, *PRESSURES)},
             learned=0,
             job=0,
             code=0,
@@ -120,7 +125,7 @@ class Starvation(Blockwise):
         """Judge, then learn."""
         columns, means = self._columns, self._means.close()
         groups, begins = self._groups()
-        usual = {name: columns[f"usual_{name}"] for name in USUAL}
+        usual = {name: columns[f"usual_{name}"] for name in (*USUAL, *PRESSURES)}
         now = {**means, **self._pressure.of(columns.devices)}
         known = (columns["learned"] >= LEARNED) & (columns["job"] != 0)
         found = np.where(known, waits(now, usual), 0)
@@ -128,7 +133,7 @@ class Starvation(Blockwise):
         columns["run"] = np.where(found == columns["code"], columns["run"] + 1, 1)
         columns["code"] = found
         yield from self._report(now, at)
-        self._learn(means, ~begins)
+        self._learn(now, ~begins)
 
     def _groups(self) -> tuple[dict[tuple[str, str], list[int]], NDArray[np.bool_]]:
         """Rows of each job on each node; and which GPUs, (gpu,), have another job than a block
@@ -141,20 +146,23 @@ class Starvation(Blockwise):
                 groups.setdefault((gpu.host, job), []).append(row)
                 numbers[row] = 1 + zlib.crc32(job.encode())
         other = numbers != columns["job"]
-        columns.reset(other, "learned", "code", "run", *(f"usual_{name}" for name in USUAL))
+        columns.reset(other, "learned", "code", "run", *_usual())
         columns["job"] = numbers
         return groups, other
 
-    def _learn(self, means: dict[str, Floats], one_job: NDArray[np.bool_]) -> None:
+    def _learn(self, now: dict[str, Floats], one_job: NDArray[np.bool_]) -> None:
         """From minutes of work of ``one_job`` in which nothing is waited for."""
         columns = self._columns
-        works = one_job & (columns["code"] == 0) & (means["used"] >= WORKS_PERCENT)
+        works = one_job & (columns["code"] == 0) & (now["used"] >= WORKS_PERCENT)
         works &= columns["job"] != 0
-        near = ~(means["used"] < 0.5 * columns["usual_used"])  # a pause within is none of it
-        for name in USUAL:
+        near = ~(now["used"] < 0.5 * columns["usual_used"])  # a pause within is none of it
+        settled = columns["learned"] >= SETTLED
+        for name in (*USUAL, *PRESSURES):
             old = columns[f"usual_{name}"]
-            new = np.where(np.isnan(old), means[name], old + WEIGHT * (means[name] - old))
-            take = works & near & np.isfinite(means[name])
+            less = settled & (now[name] < old) & (name in USUAL)
+            weight = np.where(less, WEIGHT_OF_LESS, WEIGHT)
+            new = np.where(np.isnan(old), now[name], old + weight * (now[name] - old))
+            take = works & near & np.isfinite(now[name])
             columns[f"usual_{name}"] = np.where(take, new, old)
         columns["learned"] = columns["learned"] + (works & near)
 
@@ -198,6 +206,10 @@ class Starvation(Blockwise):
             usual,
             "percent",
         )
+
+
+def _usual() -> list[str]:
+    return [f"usual_{name}" for name in (*USUAL, *PRESSURES)]
 
 
 def _fault(code: int) -> str:

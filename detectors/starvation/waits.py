@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# The first of these that holds is the answer: a node that swaps waits for its disks too, and a job
-# without data has idle processors.
+# The first of these that holds is the answer; between data and processors the one that its tasks
+# wait for most, measured by the threshold of each.
 WAITS = ("", "memory", "data", "cpu", "power", "communication", "nothing")
 CODE = {name: number for number, name in enumerate(WAITS)}
 # Thresholds are proposed, and scored in F80 to F85.
@@ -19,14 +19,22 @@ LESS = 0.9  # of the usual utilisation: a fair loader keeps it above (MLPerf Sto
 MEMORY, IO, CPU = 0.01, 0.10, 0.20  # shares of the time in which tasks wait
 FAULTS_PER_S = 100.0  # pages that must be read from a disk
 SLOW, HELD = 0.95, 0.30  # of the usual clock; share of the time a throttle reason was active
-SPINS = 0.5  # of the usual tensor activity, at full utilisation: kernels that only wait
-DIMS = 0.7  # the same of power, where the driver gives no activity
+# Of the usual tensor activity, at full utilisation: kernels only wait for a third of the time.
+SPINS = 2 / 3
+DIMS = 0.7  # the same of power, of which a waiting GPU uses a part; where there is no activity
+# A node that swaps waits for its disks too, and all of its tasks for memory; one that reads much
+# reclaims its page cache on the way, for a small part of that time.
+SWAPS = 0.05  # of the wait for input and output
 STOPPED_PERCENT = 1.0
+# Of a wait that is usual so much is taken off at most: loaders that always wait for their disks and
+# keep up nonetheless are still what a job waits for when it does less.
+MAX_USUAL = 0.3
 
 
 def waits(now: Mapping[str, Floats], usual: Mapping[str, Floats]) -> Codes:
     """Codes of WAITS, (gpu,). ``now`` has used, tensor, power, clock, held and the node's io, cpu,
-    memory and faults; ``usual`` the first four as they are while the job works.
+    memory and faults; ``usual`` all but held and faults as they are while the job works. Pressure
+    counts beyond the usual: processors that were overbooked before are no reason to be slower now.
 
     >>> one = {
     ...     name: np.array([value])
@@ -44,7 +52,15 @@ def waits(now: Mapping[str, Floats], usual: Mapping[str, Floats]) -> Codes:
     ... }
     >>> usual = {
     ...     name: np.array([v])
-    ...     for name, v in {"used": 98.0, "tensor": 50.0, "power": 6e5, "clock": 1700.0}.items()
+    ...     for name, v in {
+    ...         "used": 98.0,
+    ...         "tensor": 50.0,
+    ...         "power": 6e5,
+    ...         "clock": 1700.0,
+    ...         "io": 0.02,
+    ...         "cpu": 0.05,
+    ...         "memory": 0.0,
+    ...     }.items()
     ... }
     >>> WAITS[waits(one, usual)[0]]
     'data'
@@ -57,12 +73,21 @@ def waits(now: Mapping[str, Floats], usual: Mapping[str, Floats]) -> Codes:
         now["tensor"] < SPINS * usual["tensor"],
         now["power"] < DIMS * usual["power"],
     )
+    memory, io, cpu = (_beyond(now[name], usual[name]) for name in ("memory", "io", "cpu"))
+    data = np.fmax(io / IO, now["faults"] / FAULTS_PER_S)
+    processors = cpu / CPU
     found = [
-        less & (now["memory"] >= MEMORY),
-        less & ((now["io"] >= IO) | (now["faults"] >= FAULTS_PER_S)),
-        less & (now["cpu"] >= CPU),
+        less & (memory >= MEMORY) & ~(memory < SWAPS * io),
+        less & (data >= 1) & ~(data < processors),
+        less & (processors >= 1),
         slow,
         full & spins,
         less & (now["used"] <= STOPPED_PERCENT),
     ]
     return np.select(found, range(1, len(WAITS)), 0).astype(np.int64)
+
+
+def _beyond(now: Floats, usual: Floats) -> Floats:
+    """Share of the time beyond the usual; all of it where the usual is not known."""
+    beyond: Floats = now - np.where(np.isfinite(usual), np.fmin(usual, MAX_USUAL), 0.0)
+    return beyond

@@ -1,10 +1,12 @@
 """Jobs that wait: for data, host processors, memory, other ranks, power, or nothing that shows.
 
-Tasks of every node of these worlds wait a little all the time, as on any busy host.
+Tasks of every node of these worlds wait a little all the time, as on any busy host: more in some
+worlds than in others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -26,15 +28,18 @@ PRESSURES = {
 }
 # Shares of the time of a busy, healthy host; the longest of a minute is twice that.
 USUAL = {"io": 0.02, "cpu": 0.06, "memory": 0.001}
-# What waits beside it: a node that swaps reads, a loader that decodes computes.
-BESIDE = {"memory": {"io": 0.5}, "io": {"cpu": 0.2}, "cpu": {"io": 0.1}}
+# What waits beside it, by the share of it that a case draws: a node that swaps reads, a loader that
+# decodes computes.
+BESIDE = {"memory": "io", "io": "cpu", "cpu": "io"}
 SETTLED_S = 45 * MINUTE
 
 
 def waits(plan: Plan, *, on: str) -> None:
     """F80 to F85: ``on`` is io, cpu, memory, ranks, power or nothing."""
+    level = plan.draw("background")
     for node in range(plan.topology.nodes):
-        plan.inject(0.0, partial(_background, node=node, seed=int(plan.rng.integers(1 << 31))))
+        seed = int(plan.rng.integers(1 << 31))
+        plan.inject(0.0, partial(_background, node=node, seed=seed, level=level))
     for case in plan.cases():
         lasts = plan.draw("minutes") * MINUTE
         place = plan.place(
@@ -49,39 +54,38 @@ def waits(plan: Plan, *, on: str) -> None:
             for row in range(node * GPUS, (node + 1) * GPUS)
         )
         plan.truth(case, job.id, place.onset_s, place.onset_s + lasts, kind="job", members=members)
-        act = partial(_waits, job=job, lasts=lasts, share=share)
         if on in PRESSURES:
-            pressure = plan.draw("pressure")
+            shares = {on: plan.draw("pressure")}
+            shares[BESIDE[on]] = shares[on] * plan.draw("beside")
             for node in job.nodes:
-                plan.inject(
-                    place.onset_s, partial(_presses, node=node, on=on, share=pressure, lasts=lasts)
-                )
+                act = partial(_presses, node=node, shares=shares, lasts=lasts)
+                plan.inject(place.onset_s, act)
+            act = partial(_waits, job=job, lasts=lasts, share=share)
         elif on == "ranks":
             act = partial(_crawls, job=job, lasts=lasts, speed=1 - share)
         elif on == "power":
             gpus = [row for n in job.nodes for row in range(n * GPUS, (n + 1) * GPUS)]
             act = partial(brake_node, gpus=gpus, duty=share, lasts=lasts)
-        elif on == "nothing":
+        else:
             act = partial(_waits, job=job, lasts=lasts, share=1.0)
         plan.inject(place.onset_s, act)
 
 
-def _background(world: FleetState, *, node: int, seed: int) -> Process:
-    """What a healthy host's tasks wait, a new share each minute."""
+def _background(world: FleetState, *, node: int, seed: int, level: float) -> Process:
+    """What a healthy host's tasks wait, a new share each minute, ``level`` times the usual."""
     rng = np.random.default_rng(seed)
     for name in PRESSURES.values():
         world.node_columns[HOST].set_counter(name, 0, node)
     while True:
         for what, share in USUAL.items():
-            _add(world, node, what, share * 2 * float(rng.random()) * MINUTE)
+            _add(world, node, what, level * share * 2 * float(rng.random()) * MINUTE)
         yield MINUTE
 
 
-def _presses(world: FleetState, *, node: int, on: str, share: float, lasts: float) -> Process:
+def _presses(world: FleetState, *, node: int, shares: Mapping[str, float], lasts: float) -> Process:
     for _ in range(int(lasts / MINUTE)):
-        _add(world, node, on, share * MINUTE)
-        for what, part in BESIDE[on].items():
-            _add(world, node, what, part * share * MINUTE)
+        for what, share in shares.items():
+            _add(world, node, what, share * MINUTE)
         yield MINUTE
 
 

@@ -120,6 +120,14 @@ def test_a_job_that_does_nothing_is_named_after_ten_minutes() -> None:
     assert open_findings(node.run(5, CALM, **idle)) == all_wait("nothing")
 
 
+def test_a_wait_too_small_to_be_named_does_not_become_the_usual() -> None:
+    """Half an hour at nine tenths of the speed, then slower: compared with the time before."""
+    node = Node()
+    assert node.run(30) == []
+    assert node.run(30, READS, gpu_utilization_percent=92) == []
+    assert open_findings(node.run(6, READS, gpu_utilization_percent=85)) == all_wait("data")
+
+
 def test_another_job_begins_again() -> None:
     """What is usual for one says nothing of the next, which always does half as much."""
     node = working()
