@@ -30,7 +30,8 @@ Examples:
 
 A job asks by a variable of its environment: TOCSIN_CHECKPOINT_FILE names a file in a folder of its
 own, which is replaced as the job's user, in its own view of its folders; TOCSIN_CHECKPOINT_SIGNAL
-(USR1 or USR2) is sent only to a process that handles it."""
+(USR1 or USR2) is sent only to a process that handles it; TOCSIN_CHECKPOINT_PORT is a port on
+127.0.0.1 that gets POST /checkpoint with TOCSIN_CHECKPOINT_TOKEN as its bearer token."""
 GIVEN = "hints.json"  # in the agent's storage path
 PROC = Path("/proc")
 

@@ -196,9 +196,10 @@ class Repair(Section, frozen=True):
 class Hint(Section, frozen=True):
     """What `tocsin hint` may tell jobs that ask for it."""
 
-    enabled: Annotated[bool, _help("Write the files and send the signals that jobs asked for.")] = (
-        False
-    )
+    enabled: Annotated[
+        bool,
+        _help("Write the files, send the signals and post to the ports that jobs asked for."),
+    ] = False
     horizon: Annotated[
         Seconds, _help("How long a hint holds; a process gets one for a fault within that time.")
     ] = Seconds(3600)

@@ -1,5 +1,5 @@
-"""Runs as the job's own user: writes the file in the job's own view of its folders, by rename, and
-sends the signal. ``main(user, group, pid, signal, file, text)``.
+"""Runs as the job's own user: writes the file in the job's own view of its folders, by rename,
+sends the signal, and posts to its port. ``main(user, group, pid, signal, port, file, text)``.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from collector.hint.subscription import handles
+from collector.hint.post import post
+from collector.hint.subscription import environment_of, handles, token_of
 from collector.sources.nccl.discovery import procfs
 from collector.sources.untrusted import folder_descriptor
 
 
 def main(argv: Sequence[str]) -> None:
     """Exit code 1 with the reason on standard error."""
-    user, group, pid, number = map(int, argv[:4])
-    file, text = argv[4:6]
+    user, group, pid, number, port = map(int, argv[:5])
+    file, text = argv[5:7]
     try:
         become(user, group)
         process = os.pidfd_open(pid)  # from here on it is this process, or none
@@ -26,6 +27,8 @@ def main(argv: Sequence[str]) -> None:
             write(Path(f"/proc/{pid}/root"), file, text)
         if number and handles(procfs.read(Path(f"/proc/{pid}/status")), number):
             signal.pidfd_send_signal(process, number)
+        if port and is_here(pid):
+            post(port, token_of(environment_of(Path(f"/proc/{pid}"))), text)
     except OSError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(1)
@@ -39,6 +42,12 @@ def become(user: int, group: int) -> None:
         os.setresuid(user, user, user)
     if os.geteuid() != user or 0 in os.getresuid():
         raise PermissionError(f"cannot become user {user}")
+
+
+def is_here(pid: int) -> bool:
+    """Whether a process shares this network: the port of another one is not on our loopback."""
+    ours, its = (Path(f"/proc/{who}/ns/net").stat().st_ino for who in ("self", pid))
+    return ours == its
 
 
 def write(root: Path, file: str, text: str) -> None:

@@ -47,7 +47,7 @@ def due(
 
 def give(who: Subscription, one: Mapping[str, Any]) -> str:
     """In a child that becomes the job's user first; how it failed, empty where it did not."""
-    numbers = map(str, (who.user, who.group, who.pid, who.signal))
+    numbers = map(str, (who.user, who.group, who.pid, who.signal, who.port))
     argv = child.python("collector.hint.give", *numbers, who.file, json.dumps(one))
     done = child.run(argv, timeout_s=GIVE_S, cwd="/")
     words = done.stderr.decode(errors="replace").strip()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +17,7 @@ import pytest
 
 from collector.hint.give import write
 from collector.hint.hints import due, give, hint, predicted
+from collector.hint.post import post
 from collector.hint.subscription import Subscription, subscription
 from collector.integrations.agent_client import Problem, read
 from detectors.faults import FAULTS
@@ -23,6 +27,7 @@ from tests.wait import until
 
 PREDICTS = next(name for name, fault in FAULTS.items() if fault.prediction)
 PROBLEM = Problem("5a2e", "ticket", "NONE", PREDICTS, "gpu", "GPU-03", "GPU 3", "Soon.", False)
+SHOWN = "0123456789abcdef"
 NOW, HOUR = 1_800_000_000.0, 3600.0
 
 
@@ -46,6 +51,8 @@ def process(folder: Path, *rows: str, caught: int = 0) -> Path:
         (["TOCSIN_CHECKPOINT_FILE=../x"], 0, None),
         (["TOCSIN_CHECKPOINT_FILE=/home/../etc/x"], 0, None),
         (["PATH=/bin"], 0, None),
+        (["TOCSIN_CHECKPOINT_PORT=8123"], 0, None),
+        (["TOCSIN_CHECKPOINT_PORT=80", f"TOCSIN_CHECKPOINT_TOKEN={SHOWN}"], 0, None),
     ],
 )
 def test_only_what_was_asked_for_and_can_be_taken(
@@ -55,6 +62,39 @@ def test_only_what_was_asked_for_and_can_be_taken(
     found = subscription(process(tmp_path, *rows, caught=caught), 7)
     assert (found and (found.file, found.signal)) == wants
     assert found is None or (found.user, found.group) == (1000, 100)
+
+
+def test_a_port_is_asked_for_with_a_token(tmp_path: Path) -> None:
+    """The token is no part of what is passed on: arguments of a process are for all to read."""
+    rows = ["TOCSIN_CHECKPOINT_PORT=8123", f"TOCSIN_CHECKPOINT_TOKEN={SHOWN}"]
+    found = subscription(process(tmp_path, *rows), 7)
+    assert found is not None
+    assert found.port == 8123
+    assert SHOWN not in repr(found)
+
+
+@pytest.mark.parametrize(("answer", "good"), [("204 No Content", True), ("401 No", False)])
+def test_the_job_is_shown_its_own_token(answer: str, good: bool) -> None:
+    """One POST on loopback; an answer other than 2xx is an error."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                heard.append(connection.recv(4096))
+                connection.sendall(f"HTTP/1.1 {answer}\r\n\r\n".encode())
+
+        job = threading.Thread(target=serve)
+        job.start()
+        refused = contextlib.nullcontext() if good else pytest.raises(OSError, match="401")
+        with refused:
+            post(server.getsockname()[1], SHOWN, '{"id": "1"}')
+        job.join()
+    head, _, body = heard[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /checkpoint HTTP/1.1\r\n")
+    assert f"Authorization: Bearer {SHOWN}".encode() in head
+    assert json.loads(body) == {"id": "1"}
 
 
 def test_only_predictions_about_gpus_are_hints() -> None:
