@@ -60,11 +60,15 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "time_limit": (
         "The scheduler ended it at its time limit",
-        "Ask for more time, and save a checkpoint before the limit (--signal=B:USR1@300).",
+        (
+            "Ask for more time (--time, activeDeadlineSeconds), and save a checkpoint before the "
+            "limit: Slurm signals with --signal=B:USR1@300, Kubernetes sends SIGTERM and waits for "
+            "terminationGracePeriodSeconds."
+        ),
     ),
     "preempted": (
         "The scheduler preempted it",
-        "Start again; save a checkpoint when the signal arrives.",
+        "Start again; save a checkpoint when SIGTERM arrives, within the grace time of its queue.",
     ),
     "node_failed": (
         "The scheduler lost one of its nodes",
@@ -89,7 +93,10 @@ CAUSES: dict[str, tuple[str, str]] = {
     "completed": ("It completed", ""),
     "unknown": (
         "It ended, and the store has no error of it",
-        "Read its log; sources.joblog.paths lets the agent read it too.",
+        (
+            "Nothing, where its scheduler has it as completed (sacct -j, kubectl get). Else read "
+            "its log; sources.joblog.paths lets the agent read it too."
+        ),
     ),
 }
 _FIRST: tuple[Sort, ...] = ("gpu_fault", "host_memory", "crash")

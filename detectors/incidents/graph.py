@@ -14,6 +14,7 @@ from detectors.kit.jobs import JobTracker
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
+from pipeline.job_names import base
 from pipeline.observation import Observation
 
 DOMAIN = "nvlink_domain"
@@ -88,7 +89,8 @@ class Graph:
         if device.kind == "nvlink":
             found += [FaultSite("gpu", uuid) for uuid in self._nvlinks.of(device)]
         if device.kind in CONTAINERS:
-            found.append(FaultSite(device.kind, device.id))
+            name = base(device.id) if device.kind == "job" else device.id
+            found.append(FaultSite(device.kind, name))
         if device.kind in ("switch", "rail"):
             found += [FaultSite("job", job) for job in self._jobs_behind(device)]
         if device.kind in ("rack", "job", "switch", "rail", DOMAIN):
@@ -113,7 +115,7 @@ class Graph:
             for port in devices
             if port.kind == "ib_port" and behind(port) == (place.kind, place.id)
         }
-        return sorted({job for host in hosts for job in self.jobs.of_host(host)})
+        return sorted({base(job) for host in hosts for job in self.jobs.of_host(host)})
 
     def count(self, place: FaultSite, kind: str) -> int:
         """Devices of a kind in a place, 0 where none is known; of a rack its hosts."""
@@ -130,12 +132,13 @@ class Graph:
         )
 
     def _job(self, device: Device) -> str:
+        """Steps of Slurm are of their job: some detectors know the step, others do not."""
         if job := device.attributes.get("job"):
-            return job
+            return base(job)
         if device.kind not in ("gpu", "nvlink"):
-            return self.jobs.on(device.host)
+            return base(self.jobs.on(device.host))
         gpu = self._nvlinks.of(device)[0] if device.kind == "nvlink" else device.id
-        return self.jobs.lately(device.host, gpu, self._now_ns)
+        return base(self.jobs.lately(device.host, gpu, self._now_ns))
 
     def _add_up(self) -> None:
         self._count = {}

@@ -79,7 +79,7 @@ def quorum(graph: Graph, site: FaultSite, found: Iterable[Evidence]) -> bool:
 
 def _parts(graph: Graph, site: FaultSite, devices: list[Device]) -> int:
     if site.level == "job":
-        return len(graph.jobs.members(site.name))
+        return len(graph.jobs.with_steps(site.name))
     return graph.count(site, devices[0].kind) if devices else 0
 
 

@@ -208,6 +208,16 @@ class JobTracker:
         )
         return (*self._by_process.members.get(job, ()), *given)
 
+    def with_steps(self, job: str) -> set[MigSlot]:
+        """All GPUs of a job and of its steps."""
+        return {
+            place
+            for source in (self._by_process, self._by_scheduler)
+            for name, places in source.members.items()
+            if base(name) == job
+            for place in places
+        }
+
     def _outdate(self, host: str, job: str, gpus: Iterable[str]) -> None:
         """Processes that were last seen in another job are gone once the scheduler allocates their
         GPU again; steps are of their job.

@@ -1,0 +1,126 @@
+"""What is found of a run under each scheduler, as texts without names, to be compared."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from detectors import all_detectors
+from detectors.incidents import Incidents
+from evaluation.metrics.agents import Agents
+from evaluation.metrics.panel import Candidate, Panel, judge
+from evaluation.runs.run import HOST_PERIOD_S
+from evaluation.schedulers.kubernetes import Kubernetes
+from evaluation.schedulers.pages import Recorded, pages
+from evaluation.schedulers.placed import Scheduler
+from evaluation.schedulers.slurm import Slurm
+from evaluation.schedulers.stream import Told
+from pipeline.clock import SECOND_NS
+from pipeline.finding import Finding, Incident
+from simulator.fleet import Run
+
+SCHEDULERS: Mapping[str, type[Slurm | Kubernetes]] = {
+    "slurm": Slurm,
+    "kubernetes": Kubernetes,
+}
+
+
+# The end of a job of Slurm is seen when its step's processes are gone, that of a training when its
+# pods are no longer listed (collector/sources/jobs/job_tracker.py: GONE_NS): what a job's end
+# clears may be cleared so much later.
+LATE_NS = 60 * SECOND_NS
+Times = Mapping[str, list[int]]  # by text
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Of one run under one scheduler: ``findings`` and ``incidents`` as texts with their times in
+    unix ns, of a gateway and of its agents; ``pages`` of the jobs that ended, by number and run.
+    """
+
+    findings: Times
+    incidents: Times
+    pages: Mapping[str, Any]
+
+
+def verdicts(run: Run, name: str, folder: Path) -> Verdicts:
+    """Judge a run under a scheduler; its store goes below ``folder``."""
+    scheduler = SCHEDULERS[name]()
+    told = Told(run, scheduler)
+    recorded = Recorded(told.observations())
+    judges = [
+        Candidate("gateway", "fleet", Panel(all_detectors, "fleet", Incidents)),
+        Candidate("agents", "node", Agents(all_detectors, Incidents)),
+    ]
+    periods = dict.fromkeys(("nvml", "infiniband"), run.step_s) | {"host": HOST_PERIOD_S}
+    judge(recorded, judges, periods)
+    findings = [
+        (f"{one.name} {text}", at)
+        for one in judges
+        for text, at in _findings(one.findings, scheduler)
+    ]
+    incidents = [
+        (f"{one.name} {text}", at)
+        for one in judges
+        for text, at in _incidents(one.incidents, one.findings, scheduler)
+    ]
+    gateway = judges[0]
+    made = pages(folder / name, recorded, gateway.findings, gateway.incidents, told.over, scheduler)
+    return Verdicts(_times(findings), _times(incidents), made)
+
+
+def _times(rows: Iterable[tuple[str, int]]) -> Times:
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for text, at in sorted(rows):
+        found[text].append(at)
+    return found
+
+
+def _findings(findings: Iterable[Finding], scheduler: Scheduler) -> Iterator[tuple[str, int]]:
+    for one in findings:
+        about = f"{one.device.host}/{one.device.kind}/{one.device.id}"
+        text = (
+            f"{one.phase} {one.severity} {one.detector} {one.fault} {about} {one.onset_ns} "
+            f"{one.action} {one.value:.6g} {one.summary} {one.evidence}"
+        )
+        yield scheduler.neutral(text), one.time_ns
+
+
+def _incidents(
+    incidents: Iterable[tuple[int, Incident]], findings: Iterable[Finding], scheduler: Scheduler
+) -> Iterator[tuple[str, int]]:
+    """Members as the findings they are: ids are made of names."""
+    members = {one.id: f"{one.detector} {one.device.host} {one.fault}" for one in findings}
+    for at, one in incidents:
+        text = (
+            f"{'open' if one.active else 'cleared'} {one.severity} {one.fault} "
+            f"{one.root.host}/{one.root.kind}/{one.root.id} {one.action} {one.opened_ns} "
+            f"{one.summary} {one.reason} jobs {sorted(map(scheduler.neutral, one.jobs))} "
+            f"{[members[name] for name in one.findings]}"
+        )
+        yield scheduler.neutral(text), at
+
+
+def differences(one: Verdicts, other: Verdicts) -> list[str]:
+    """What only one of them has, a line each."""
+    lines = []
+    for what in ("findings", "incidents"):
+        mine, its = getattr(one, what), getattr(other, what)
+        for text in mine.keys() | its.keys():
+            late_ns = LATE_NS if " cleared " in text else 0
+            times = mine.get(text, ()), its.get(text, ())
+            if len(times[0]) != len(times[1]) or any(
+                abs(a - b) > late_ns for a, b in zip(*times, strict=True)
+            ):
+                lines.append(f"{what} {times[0]} != {times[1]}: {text}")
+    for key in sorted(one.pages.keys() | other.pages.keys()):
+        mine, its = one.pages.get(key, {}), other.pages.get(key, {})
+        lines += [
+            f"page {key} {part}: {mine.get(part)} != {its.get(part)}"
+            for part in sorted(mine.keys() | its.keys())
+            if mine.get(part) != its.get(part)
+        ]
+    return sorted(lines)
