@@ -23,6 +23,7 @@ from collector.node.state import State
 from collector.sources.nccl.suspicion import Suspicions
 from collector.version import VERSION
 from collector.web import AgentPages
+from collector.web.job_settings import JobSettings
 from collector.web.recent import Recent
 from collector.web.status import Node
 from detectors.incidents import Incidents
@@ -78,7 +79,7 @@ class Runtime:
         self.labels = Labels(self.state, self.metrics, config.detectors)
         self.device_health = DeviceHealthMetrics(self.metrics, self.exposition.findings)
         self.snapshots = Snapshots(root, world.boot_id, world.clock, self.metrics)
-        recent = Recent()
+        recent, settings = Recent(), JobSettings()
         node = Node(world.host, VERSION, world.simulated)
         self.pages = AgentPages(
             self.exposition,
@@ -93,6 +94,7 @@ class Runtime:
             recent=recent,
             current=lambda: self._judge.current() if self._judge else {},
             past=self.past,
+            settings=settings,
         )
         self.suspicions = Suspicions()
         store_writer = local_store(config, world.host, world.clock, self.metrics)
@@ -117,6 +119,7 @@ class Runtime:
             self.snapshots,
             self.suspicions,
             recent,
+            settings,
             self._outlets[0],
             *([self._bus] if self._bus else ()),
         )

@@ -13,6 +13,7 @@ from collector.agent.environment import HostEnvironment
 from collector.config import settings
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
+from collector.nccl_settings.look import triage
 from collector.node.gpu_processes import GpuProcesses
 from collector.node.inventory import Inventory
 from collector.node.pods_by_gpu import PodsByGpu
@@ -201,6 +202,9 @@ def _nccl(parts: Parts) -> Source:
         pods=parts.pods,
         trainings=parts.trainings,
         users=parts.users,
+        triage=None
+        if parts.saved or world.simulated
+        else triage(world.procfs, world.sysfs, world.host),
     )
 
 

@@ -14,12 +14,13 @@ from typing import Any
 
 from collector.agent.environment import host_name
 from collector.facts.node import node_facts
+from collector.nccl_settings.look import versioned
 from collector.nccl_settings.model import Problem
 from collector.nccl_settings.ranks import ranks_by_job
 from collector.nccl_settings.table import problems
 from collector.nccl_settings.words import document, lines
 from collector.sources.nccl.discovery.found import Found
-from collector.sources.nccl.discovery.library import Versions, search, version_of
+from collector.sources.nccl.discovery.library import version_of
 from collector.sources.nccl.discovery.scan import Scan, Scanner
 from collector.sources.nccl.discovery.sockets import ras_clients
 from collector.sources.nccl.ras.policy import FIRST_SAFE
@@ -49,27 +50,17 @@ def rows(proc: Path, scan: Scan) -> Iterator[Row]:
 
     A library that cannot be read has no version.
     """
-    versions = Versions(proc, _version_inside)
-    speaking = [f for f in scan.processes if f.library]
+    speaking = list(versioned(proc, scan.processes))
     listeners = ras_clients(
-        proc, ((f.pid, f.network, f.environment.get("NCCL_RAS_ADDR", "")) for f in speaking)
+        proc, ((f.pid, f.network, f.environment.get("NCCL_RAS_ADDR", "")) for f, _ in speaking)
     )
-    for found in speaking:
-        library = found.library
-        version = (versions.known(library) or versions.look(library, found.pid)) if library else ""
+    for found, version in speaking:
         sockets = listeners.get(found.pid, ())
         listening = ", ".join(
             f"[{s.host}]:{s.port}" if ":" in s.host else f"{s.host}:{s.port}" for s in sockets
         )
         settings = tuple(words for name, words in SETTINGS.items() if name in found.environment)
         yield Row(found, version, listening, _ras(found, version, listening), settings)
-
-
-def _version_inside(root: Path, path: str) -> str:
-    try:
-        return search(path, root)
-    except OSError:
-        return ""
 
 
 def _ras(found: Found, version: str, listening: str) -> str:

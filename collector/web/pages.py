@@ -11,6 +11,7 @@ from collector.integrations.verdict import verdict
 from collector.node.out_of_service import Out
 from collector.web.explained import incident_row
 from collector.web.incident_rows import Scene, open_rows, past_rows, time
+from collector.web.job_settings import JobSettings
 from collector.web.recent import Past, Recent
 from collector.web.status import Conclusions, Node, scene_of, status
 from pipeline.clock import Clock
@@ -18,7 +19,7 @@ from pipeline.exposition import Exposition, Format, Snapshot
 from pipeline.finding import Finding
 from pipeline.frame import Device
 from pipeline.gpu_state import GpuState
-from pipeline.past_incidents import PastIncidents
+from pipeline.past_incidents import PastIncident, PastIncidents
 from pipeline.selfmetrics import SelfMetrics
 
 
@@ -94,6 +95,7 @@ class AgentPages:
         recent: Recent | None = None,
         current: Callable[[], Mapping[str, Finding]] = dict,
         past: Callable[[], PastIncidents] = PastIncidents,
+        settings: JobSettings | None = None,
     ) -> None:
         self._exposition = exposition
         self._metrics = metrics
@@ -105,6 +107,7 @@ class AgentPages:
         self._health, self._out = health, out
         self._recent = recent or Recent()
         self._current, self._past = current, past
+        self._settings = settings or JobSettings()
         self.links = Links()
 
     def metrics(self, form: Format) -> bytes:
@@ -120,7 +123,7 @@ class AgentPages:
 
     def status(self) -> Mapping[str, Any]:
         """Devices, incidents, findings and sources."""
-        return status(
+        document = status(
             self._node,
             self._exposition.snapshot(),
             self._concluded(),
@@ -129,6 +132,7 @@ class AgentPages:
             unready=self.unready(),
             links=self.links,
         )
+        return document | {"nccl_settings": self._settings.rows()}
 
     def recently(self, kind: str, device: str) -> Past:
         """The last minutes of a device."""
@@ -156,6 +160,7 @@ class AgentPages:
             "simulated": self._node.simulated or None,
             "time": time(self._clock.time_ns()),
             **row,
+            "nccl_settings": self._settings.rows(_jobs(row["id"], concluded, past)),
         }
 
     def _scene(self, concluded: Conclusions) -> Scene:
@@ -193,3 +198,9 @@ class AgentPages:
             self._current(),
             self._past(),
         )
+
+
+def _jobs(named: str, concluded: Conclusions, past: Sequence[PastIncident]) -> Sequence[str]:
+    """The jobs that held the devices of an incident when it began."""
+    known = (*concluded.incidents, *(one.incident for one in past))
+    return next((one.jobs for one in known if one.id == named), ())

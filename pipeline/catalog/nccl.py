@@ -156,4 +156,13 @@ EVENTS = (
             ("gpus", "UUIDs of the GPUs it holds on this host, separated by blanks"),
         ),
     ),
+    EventKind(
+        "nccl_settings",
+        "Settings of a job were compared with what its node has, and the result is another one.",
+        (
+            ("job", "the scheduler's id of the job"),
+            ("ranks", "processes of the job on this node"),
+            ("document", "problems with the line to change each, as JSON"),
+        ),
+    ),
 )

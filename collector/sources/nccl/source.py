@@ -28,6 +28,7 @@ from collector.sources.nccl.progress import Values, of_ras
 from collector.sources.nccl.ras.policy import Mode
 from collector.sources.nccl.ras_poller import NODE_RANKS, LocalJob, RasPoller
 from collector.sources.nccl.reader import NcclReader
+from collector.sources.nccl.settings_watch import SettingsWatch, Triage
 from collector.sources.nccl.suspicion import Suspicions
 from collector.sources.tenants.cuts import Cuts
 from collector.sources.tenants.desk import Desk, LocalDesk, LookLostError, Who
@@ -61,7 +62,7 @@ class NcclSource:
     ``monitor`` also listens.
 
     ``desk`` is where an NcclReader reads what tenants wrote: in a child, or by default in this
-    process. ``cuts`` shows who was cut.
+    process. ``cuts`` shows who was cut. ``triage`` looks at the settings of all jobs.
     """
 
     name = "nccl"
@@ -84,6 +85,7 @@ class NcclSource:
         pods: PodsByGpu | None = None,
         trainings: Trainings | None = None,
         users: JobUsers | None = None,
+        triage: Triage | None = None,
     ) -> None:
         self._users = users or JobUsers()
         self._host, self._clock, self._metrics, self._suspicions = host, clock, metrics, suspicions
@@ -92,6 +94,7 @@ class NcclSource:
         self._looks = ProcessLooks(self._desk)
         self._scanner, self._holders = Scanner(proc, opened, self._looks), holders or GpuProcesses()
         self._versions = Versions(proc)
+        self._settings = SettingsWatch(triage, self._node, trainings or Trainings())
         self._jobs = Jobs(host, hidden=hidden, pods=pods, trainings=trainings)
         self._ras = RasPoller(host, proc, mode, metrics, self._desk)
         self._proc = proc
@@ -139,6 +142,9 @@ class NcclSource:
                 values, found = {"processes": len(job.present)}, []
             events += found
             values_of[job.name] = device, values
+        if not unsure:  # it may take seconds
+            pids = frozenset(p.pid for job in self._jobs.now.values() for p in job.present)
+            events += self._settings.read(pids, now_s, now)
         self._count_refusals()
         self._count_cuts(shown)
         self._desk.tend()

@@ -102,6 +102,7 @@ def _main(document: Mapping[str, Any], recently: Recently) -> Html:
         cells.gpus(document, recently),
         cells.ports(document, recently),
         tables.jobs(document),
+        tables.settings(document),
         incidents.on_record(document),
         closed(document),
         el("div", tables.sources(document), tables.agent(document), class_="pair"),

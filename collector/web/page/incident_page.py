@@ -13,6 +13,7 @@ from collector.web.page.evidence import members
 from collector.web.page.icons import bell, icon
 from collector.web.page.incidents import acknowledged, reach, site_links, times
 from collector.web.page.markup import Html, Node, el, join
+from collector.web.page.tables import settings
 from collector.web.page.words import clock, lasted
 from collector.web.verdict import cause, identity, title
 from pipeline.short_ids import short
@@ -36,6 +37,7 @@ def incident_page(incident: Row) -> str:
         _facts(incident),
         _evidence(incident, "now", "Open findings", incident["standing"]),
         _evidence(incident, "over", "No longer true", incident["over"]),
+        settings(incident),
         *(_rule(rule) for rule in incident["rules"]),
     )
     places = {

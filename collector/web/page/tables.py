@@ -13,6 +13,8 @@ from collector.web.page.words import upper
 from detectors.nccl.verdict import Cause
 from detectors.nccl.words import CAUSES
 
+MAX_RANKS = 8  # that are listed
+_LEVELS: Mapping[str, Level] = {"wrong": "bad", "slow": "warn", "check": "warn"}
 _JOBS: Mapping[str, Level] = {
     "running": "ok",
     "slow": "warn",
@@ -34,6 +36,21 @@ def jobs(document: Mapping[str, Any]) -> Html | None:
         for job in document["jobs"]
     ]
     return table("jobs", "NCCL jobs", ("Job", "State", "Verdict"), rows) if rows else None
+
+
+def settings(document: Mapping[str, Any]) -> Html | None:
+    """Settings of NCCL jobs that do not fit the node, each with the line to change."""
+    rows = [
+        el(
+            "tr",
+            _head(row["job"], ", ".join(row["ranks"][:MAX_RANKS]) or None),
+            _state(_LEVELS.get(row["level"], "warn"), row["level"]),
+            el("td", row["why"], el("small", f"Change: {row['change']}")),
+        )
+        for row in document["nccl_settings"]
+    ]
+    heads = ("Job", "State", "What does not fit")
+    return table("nccl-settings", "Settings of NCCL jobs", heads, rows) if rows else None
 
 
 def sources(document: Mapping[str, Any]) -> Html:

@@ -10,6 +10,7 @@ from typing import Any
 
 from collector.node.out_of_service import Out
 from collector.web import AgentPages
+from collector.web.job_settings import JobSettings
 from collector.web.page import page
 from collector.web.recent import Recent
 from collector.web.status import Node
@@ -70,6 +71,7 @@ class Scene:
         self.missing = ""
         self._rates = Rates(schema_of("ib_port"), 1.0)
         self._words = 0
+        self.settings = JobSettings()
         self.pages = AgentPages(
             self.exposition,
             self.metrics,
@@ -81,6 +83,7 @@ class Scene:
             recent=self.recent,
             current=lambda: self.current,
             past=lambda: self.past,
+            settings=self.settings,
         )
         for source in ("nvml", "infiniband"):
             self.source(source)
