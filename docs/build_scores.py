@@ -479,7 +479,7 @@ def _learnt_calibration(report: Mapping[str, Any]) -> Iterator[str]:
          "Brier score with", "without", "Draws with too few of one verdict"),
         (
             (row["labels"], f"{row['false_tickets']:.0f}", _of_worlds(row["false_avoided"]),
-             f"{row['real_tickets']:.0f}", _of_worlds(row["real_kept"]),
+             f"{row['real_tickets']:.0f}", _exactly(row["real_kept"], row["real_kept_exact"]),
              f"{row['brier']['with']:.3f}", f"{row['brier']['without']:.3f}", row["refused"])
             for row in rows
         ),
@@ -514,6 +514,11 @@ def _found_by(share: Mapping[str, Any]) -> str:
     if not share["of"]:
         return "-"
     return f"{share['hits']}/{share['of']} ({share['low95']:.2f}-{share['high95']:.2f})"
+
+
+def _exactly(share: Mapping[str, Any], exact: Sequence[float]) -> str:
+    """With the exact interval: no real one lost in any world says nothing by worlds drawn again."""
+    return f"{share['value']:.2f} ({_down(exact[0])}-{exact[1]:.2f})"
 
 
 def _of_worlds(share: Mapping[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 Small fleets read every half a minute: a label costs seconds of CPU. Fits see the split ``dev`` of
 some scenarios; what they are worth is measured on the split ``test``, whose worlds are drawn from
-wider ranges, on scenarios that no fit has seen, and on the worlds of another author.
+wider ranges. Worlds of another author
+(evaluation/independent) may be named likewise.
 """
 
 from __future__ import annotations

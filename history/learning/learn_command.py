@@ -24,8 +24,9 @@ Examples:
   tocsin learn calibration --storage.path s3://bucket/fleet --out calibration.json
 
 Then detectors.calibration: calibration.json in the configuration of each gateway. Tickets that are
-hardly ever real on this fleet become records; pages stay. At least 8 incidents labelled real and 8
-labelled false are needed; docs/learning.md says what to expect. Needs the extra `learning`."""
+hardly ever real on this fleet become records; pages stay. At least 15 incidents labelled real and
+15 labelled false are needed. Needs the extra `learning`. docs/learning.md has the rules, and what
+to expect."""
 
 
 def options(parser: Parser) -> None:

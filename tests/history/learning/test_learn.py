@@ -51,5 +51,5 @@ def test_a_store_without_labels_is_refused_and_no_file_is_written(
     store.mkdir()
     command = ["learn", "calibration", "--out", str(out), "--storage.path", str(store)]
     assert main(command) == 1
-    assert "8 are needed of each verdict" in capsys.readouterr().err
+    assert "15 are needed of each verdict" in capsys.readouterr().err
     assert not out.exists()
