@@ -44,8 +44,8 @@ def calibrate(found: Sequence[Example]) -> Calibration:
                 f"{count} of {len(found)} labelled incidents are {word}; "
                 f"{LEAST_EACH} are needed of each verdict"
             )
-    count = Counter(name for one in found for name, value in one.numbers.items() if value)
-    names = sorted(name for name, often in count.items() if often >= LEAST_OF_FAULT)
+    having = Counter(name for one in found for name, value in one.numbers.items() if value)
+    names = sorted(name for name, often in having.items() if often >= LEAST_OF_FAULT)
     x = np.array([[one.numbers.get(name, 0.0) for name in names] for one in found])
     y = np.array([one.real for one in found])
     spread = np.maximum(x.std(axis=0), LEAST_SPREAD)
