@@ -100,8 +100,9 @@ class Labels:
 
     def _show(self) -> None:
         allowed = self.allowed()
+        # Nothing for those that may page: a node has a budget of series.
         shadow: dict[tuple[str, ...], float] = {
-            (name,): float(name not in allowed) for name in DETECTORS
+            (name,): 1.0 for name in DETECTORS if name not in allowed
         }
         self._metrics.replace(agent.SHADOW_MODE, shadow)
         tallies = {name: self._tally(name) for name in DETECTORS}

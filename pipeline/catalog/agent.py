@@ -185,7 +185,7 @@ INCIDENTS = Metric(
 SHADOW_MODE = Metric(
     "tocsin_detector_shadow_mode",
     "gauge",
-    "1 while the findings of a detector are recorded and do not alert, 0 while they may.",
+    "1 while the findings of a detector are recorded and do not alert; no series while they may.",
     ("detector",),
 )
 LABELLED = Metric(

@@ -116,7 +116,7 @@ def test_labels_let_a_detector_leave_and_enter_shadow_mode_by_rule(
     with caplog.at_level(logging.WARNING):
         assert desk.label_others("real", range(35)) == []
         assert desk.label_others("real", range(35, 36)) == ["shadow_mode_left"]
-        assert desk.metrics.value(agent.SHADOW_MODE, SHADOW) == 0
+        assert desk.metrics.value(agent.SHADOW_MODE, SHADOW) is None
         assert desk.labels.allowed() == PROVED | {SHADOW}
         assert desk.label_others("false", range(100, 105)) == ["shadow_mode_entered"]
     assert desk.metrics.value(agent.SHADOW_MODE, SHADOW) == 1
