@@ -25,7 +25,14 @@ import orjson
 
 from pipeline.arrival import Arrival
 from pipeline.block import Block
-from pipeline.bus.observations import arrivals_from, incident_of, plain_judged, text, whole
+from pipeline.bus.observations import (
+    arrivals_from,
+    incident_of,
+    plain_judged,
+    text,
+    whole,
+    wholes,
+)
 from pipeline.bus.stack import (
     TIMES,
     About,
@@ -245,9 +252,10 @@ def _frames(
         raise ValueError(f"{rows} readings of devices; {MAX_ROWS} at most")
     if (values := sum(rows * columns for rows, columns in sizes)) > MAX_VALUES:
         raise ValueError(f"{values} values; {MAX_VALUES} at most")
+    wholes(counts)  # before room is made: a negative one would let another be as large as it likes
     if 0 in samples or sum(counts) != sum(samples):
         raise ValueError("frames that belong to no observation, or the other way round")
-    found: list[list[Block | None]] = [[None] * whole(count) for count in counts]
+    found: list[list[Block | None]] = [[None] * count for count in counts]
     for its, blocks in zip(places, decode_groups(stacks, samples, take), strict=True):
         for (observation, place), block in zip(its, blocks, strict=True):
             found[observation][place] = block

@@ -63,7 +63,7 @@ def arrivals_from(about: Any, host: str, frames: Sequence[tuple[Block, ...]]) ->
     for value in set(chain.from_iterable(texts)):
         text(value)
     for column in numbers:
-        _wholes(column)
+        wholes(column)
     sources, boots = texts
     seqs, times, monos, durations = numbers
     made = [
@@ -85,13 +85,12 @@ def arrivals_from(about: Any, host: str, frames: Sequence[tuple[Block, ...]]) ->
     return Arrivals(tuple(made), said)
 
 
-def _wholes(values: Sequence[Any]) -> None:
+def wholes(values: Sequence[Any]) -> None:
     """ValueError where one of them is not ``whole``."""
-    if not set(map(type, values)) <= {int} or not 0 <= min(values, default=0) <= LARGEST:
+    is_good = set(map(type, values)) <= {int}
+    if not is_good or min(values, default=0) < 0 or max(values, default=0) > LARGEST:
         for value in values:
             whole(value)
-    if max(values, default=0) > LARGEST:
-        whole(max(values))
 
 
 def device_from(values: Any, host: str) -> Device:
