@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from detectors.kit.snapshot import Snapshotable, State
 from detectors.kit.stateful import Commit, Stateful, from_text_array, text_array
 from detectors.trust.calibration import Calibration, ModelError
-from detectors.trust.openings import Openings, opening_of
+from detectors.trust.openings import BURST_NS, FirstEvidence, Openings, opening_of
+from pipeline.arrival_cut import GATEWAY
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
 from pipeline.interfaces import Fusion
@@ -22,6 +23,10 @@ log = logging.getLogger("tocsin.calibration")
 
 CHANGED = "calibration_changed"
 OWN = "calibrated/"  # of what is remembered here; the rest is the fusion's
+# An incident may open long after its first evidence: a record of the last ten minutes, or a finding
+# that waited for others of its place.
+REMEMBERED_NS = 2 * BURST_NS
+MAX_REMEMBERED = 20_000  # beyond it the oldest are forgotten, and their incidents stay tickets
 
 
 def changed(model: Calibration | None, host: str, time_ns: int) -> Event:
@@ -35,7 +40,7 @@ class Calibrated(Stateful):
 
     The model comes with an event, as everything that judges: a replay meets the same event. Without
     a model nothing changes. An incident that is lowered is so until it pages or ends. A model that
-    is damaged is refused, and the one before it stays.
+    is damaged is refused, and the one before it stays; one that a node sends is no gateway's.
     """
 
     def __init__(self, fusion: Fusion) -> None:
@@ -65,13 +70,10 @@ class Calibrated(Stateful):
     def update(self, observation: Observation, findings: Sequence[Finding]) -> tuple[Incident, ...]:
         """The fusion's incidents, some of them lowered."""
         for event in observation.events:
-            if event.kind == CHANGED:
+            if event.kind == CHANGED and event.device.host == GATEWAY:
                 self._follow(event)
-        said = tuple(self._fusion.update(observation, findings))
-        if not said:
-            return said
-        by_id = {finding.id: finding for finding in findings}
-        return tuple(self._shown(incident, by_id) for incident in said)
+        self._memory.remember(findings, observation.time_ns)
+        return tuple(map(self._shown, self._fusion.update(observation, findings)))
 
     def state(self) -> State:
         """The fusion's, and what is known here."""
@@ -102,12 +104,12 @@ class Calibrated(Stateful):
             return
         self._memory.model = model
 
-    def _shown(self, incident: Incident, findings: Mapping[str, Finding]) -> Incident:
+    def _shown(self, incident: Incident) -> Incident:
         memory = self._memory
         if incident.id not in memory.known:
-            root = next((findings[one] for one in incident.findings if one in findings), None)
-            if root is not None and incident.active:
-                opening = opening_of(incident, root)
+            first = memory.evidence.get(incident.findings[0]) if incident.findings else None
+            if first is not None and incident.active:
+                opening = opening_of(incident, first)
                 numbers = self._openings.take(opening)
                 model = memory.model
                 lowers = model is not None and model.lowers(opening, model.probability(numbers))
@@ -123,23 +125,41 @@ class Calibrated(Stateful):
 
 
 class _Memory:
-    """Open incidents, whether they are lowered, and the model."""
+    """Open incidents, whether they are lowered, the findings that may open others, by id, and the
+    model.
+    """
 
     def __init__(self) -> None:
         self.known: dict[str, bool] = {}
+        self.evidence: dict[str, FirstEvidence] = {}
         self.model: Calibration | None = None
         self.count = 0
 
+    def remember(self, findings: Iterable[Finding], now_ns: int) -> None:
+        """Findings as they were first; ``now_ns``, unix time, lets old ones go."""
+        for one in findings:
+            if one.active and one.id not in self.evidence:
+                first = FirstEvidence(now_ns, one.detector, one.value, one.expected)
+                self.evidence[one.id] = first
+        while self.evidence:
+            oldest, first = next(iter(self.evidence.items()))
+            is_old = now_ns - first.time_ns > REMEMBERED_NS
+            if not is_old and len(self.evidence) <= MAX_REMEMBERED:
+                return
+            del self.evidence[oldest]
+
     def state(self) -> Mapping[str, NDArray[Any]]:
         text = "" if self.model is None else self.model.text()
-        return {"about": text_array([self.known, text, self.count])}
+        return {"about": text_array([self.known, text, self.count, self.evidence])}
 
     def prepare(self, state: Mapping[str, NDArray[Any]]) -> Commit:
-        known, text, count = from_text_array(state["about"])
+        known, text, count, evidence = from_text_array(state["about"])
         model = Calibration.of(text) if text else None
         values = {str(name): bool(value) for name, value in dict(known).items()}
+        first = {str(name): FirstEvidence(*row) for name, row in dict(evidence).items()}
 
         def commit() -> None:
             self.known, self.model, self.count = values, model, int(count)
+            self.evidence = first
 
         return commit

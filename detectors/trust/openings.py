@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite, log, log1p
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,16 @@ class Opening:
     jobs: int = 0
 
 
-def opening_of(incident: Incident, finding: Finding) -> Opening:
+class FirstEvidence(NamedTuple):
+    """What counts of the finding with an incident's first evidence, as it was first."""
+
+    time_ns: int
+    detector: str
+    value: float
+    expected: float
+
+
+def opening_of(incident: Incident, finding: Finding | FirstEvidence) -> Opening:
     """Of an incident and the finding with its first evidence."""
     root = incident.root
     return Opening(

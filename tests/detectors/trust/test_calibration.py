@@ -16,7 +16,7 @@ from detectors.trust.calibration import MAX_BYTES, Calibration, ModelError, read
 from detectors.trust.openings import DAY_NS, Opening, Openings
 from pipeline.finding import Finding, Severity
 from pipeline.observation import Event
-from tests.fakes import FakeClock, gpu, observed
+from tests.fakes import FakeClock, gpu, gpu_frame, observed
 
 FAULT = "hang/rank_stuck"
 # Hardly any ticket of hang is real on this fleet.
@@ -38,7 +38,8 @@ class Fleet:
     def tell(self, *findings: Finding, events: Sequence[Event] = ()) -> list[str]:
         """Severities of what is said."""
         self.clock.advance(1)
-        observation = replace(observed(self.clock), events=tuple(events))
+        observation = observed(self.clock, gpu_frame(self.clock, *[{}] * 8))
+        observation = replace(observation, events=tuple(events))
         return [one.severity for one in self.fusion.update(observation, findings)]
 
     def learn(self, model: Calibration | None) -> None:
@@ -92,6 +93,24 @@ def test_an_event_with_a_damaged_model_changes_nothing(caplog: pytest.LogCapture
     fleet.tell(events=[replace(event, attributes=facts)])
     assert fleet.fusion.model == MODEL
     assert "sha256" in caplog.text
+
+
+def test_a_model_that_a_node_sends_lowers_nothing() -> None:
+    """Only a gateway says by which one it judges: a node speaks for its own devices."""
+    fleet = Fleet()
+    fleet.tell(events=[changed(MODEL, "n1", fleet.clock.time_ns())])
+    assert fleet.tell(finding(fleet.clock, 0, "ticket")) == ["ticket"]
+
+
+def test_an_incident_that_opens_later_than_its_first_evidence_is_lowered_too() -> None:
+    """The second of two GPUs of a node waits for others of it; also after a restart meanwhile."""
+    fleet, other, fault = Fleet(), Fleet(), "pcie/replays"
+    fleet.learn(replace(MODEL, faults={fault: (2, 20)}))
+    assert fleet.tell(finding(fleet.clock, 0, "ticket", fault)) == ["record"]
+    assert fleet.tell(finding(fleet.clock, 1, "ticket", fault)) == []
+    other.fusion.restore(fleet.fusion.state())
+    for one in (fleet, other):
+        assert [severity for _ in range(60) for severity in one.tell()] == ["record"]
 
 
 def test_what_is_lowered_stays_so_over_a_restart() -> None:
