@@ -14,7 +14,7 @@ from collector.sources.kmsg.collapse import Run
 from collector.sources.kmsg.joiner import Joiner
 from collector.sources.kmsg.parse import parse_uuid
 from collector.sources.kmsg.parsed_line import ParsedLine
-from collector.sources.kmsg.records import Record
+from collector.sources.kmsg.records import Record, clean
 from collector.sources.kmsg.to_events import Log, tell
 from history.kernel_logs.lines import LogLine
 from history.meaning.labels import LabelMap, without_port
@@ -103,7 +103,7 @@ def by_node(
     for one in found:
         host = next(filter(None, (_host(n, hosts, short, labels) for n in one.nodes)), "")
         if not host:
-            about = one.nodes[0] if one.nodes else "a file that names no node"
+            about = clean(one.nodes[0]) if one.nodes else "a file that names no node"
             logs.skipped[f"no series of the node: {about}"] += 1
             continue
         own = runs.setdefault(host, [])

@@ -23,7 +23,7 @@ from history.site.series import SiteError
 
 MAX_LINE_BYTES = 64 << 10  # longer ones are read in parts, which are no lines of the kernel
 MAX_ANSWER_BYTES = 256 << 20  # of a saved answer, which is one document
-GZIP = b"\x1f\x8b"
+GZIP, ANSWER = b"\x1f\x8b", b'{"status"'
 DAY_S = 86_400
 _DATE = re.compile(r"[-.](20\d\d)-?(\d\d)-?(\d\d)(?=\D|$)")  # logrotate's dateext
 
@@ -47,26 +47,38 @@ def read(path: Path, node: str = "") -> Iterator[LogLine]:
             packed = raw.read(2) == GZIP
         with gzip.open(path) if packed else path.open("rb") as file:
             yield from _lines(cast("IO[bytes]", file), named, _until_ns(path))
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, SiteError) as error:
         raise SiteError(f"--kernel-log {path}: {error}") from None
 
 
 def _lines(file: IO[bytes], named: tuple[str, ...], now_ns: int) -> Iterator[LogLine]:
+    if document := _answer(file):
+        yield from in_answer(document)
+        return
     while raw := file.readline(MAX_LINE_BYTES):
-        if raw.startswith(b'{"status"'):
-            document = _json(raw + file.read(MAX_ANSWER_BYTES))
-            yield from in_answer(document, now_ns) if document else ()
-        elif raw.startswith(b"{"):
+        if raw.startswith(b"{"):
             entry = _json(raw)
             if entry is None:
                 continue
-            line = of_journal(entry, named) if "MESSAGE" in entry else of_export(entry, now_ns)
-            if line is not None:
-                yield line
+            line = of_journal(entry, named) if "MESSAGE" in entry else of_export(entry)
         else:
             line = of_text(raw.decode("utf-8", "replace").rstrip("\r\n"), named, now_ns)
-            if line is not None:
-                yield line
+        if line is not None:
+            yield line
+
+
+def _answer(file: IO[bytes]) -> dict[str, Any] | None:
+    """The document, where the file is an answer of Loki; None, at its begin, where it is lines, of
+    which a program may have written one that looks so.
+    """
+    head = file.read(len(ANSWER))
+    whole = head + file.read(MAX_ANSWER_BYTES) if head == ANSWER else b""
+    if len(whole) > MAX_ANSWER_BYTES:
+        raise SiteError(f"more than {MAX_ANSWER_BYTES >> 20} MiB in one answer: save shorter times")
+    document = _json(whole)
+    if document is None:
+        file.seek(0)
+    return document
 
 
 def _json(raw: bytes) -> dict[str, Any] | None:

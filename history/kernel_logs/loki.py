@@ -50,10 +50,8 @@ class Loki:
             if len(found) < LIMIT:
                 return
             last = max(time_ns for time_ns, _, _ in found)
-            if (
-                last == begin_ns
-            ):  # a full page of one instant: what is beyond it cannot be asked for
-                last += 1
+            if last == begin_ns:
+                last += 1  # a full page of one instant: what is beyond it cannot be asked for
             begin_ns, seen = last, {key for key in seen if key[0] == last}
         raise SiteError(f"{self._http.url}: more than {LIMIT * MAX_PAGES:,} lines in an hour")
 
@@ -75,14 +73,14 @@ class Loki:
         raise SiteError(f"{self._http.url}{PATH}: HTTP {answer.status}: {answer.words}")
 
 
-def in_answer(document: Mapping[str, Any], now_ns: int = 0) -> Iterator[LogLine]:  # noqa: ARG001 - its times have years
+def in_answer(document: Mapping[str, Any]) -> Iterator[LogLine]:
     """Lines of an answer of the API. SiteError where it is none."""
     for labels, time_ns, text in _values(document):
         if line := _line(labels, time_ns, text):
             yield line
 
 
-def of_export(entry: Mapping[str, Any], now_ns: int = 0) -> LogLine | None:  # noqa: ARG001
+def of_export(entry: Mapping[str, Any]) -> LogLine | None:
     """A line of ``logcli -o jsonl``: labels, line and timestamp; None where it is none."""
     labels, text, stamp = entry.get("labels"), entry.get("line"), entry.get("timestamp")
     if not isinstance(labels, dict) or not isinstance(text, str) or not isinstance(stamp, str):

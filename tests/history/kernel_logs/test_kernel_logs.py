@@ -113,6 +113,14 @@ def test_what_a_program_wrote_is_no_line_of_the_kernel(text: str, tmp_path: Path
     assert list(logs.between(0, 1 << 50)) == []
 
 
+def test_a_line_of_a_program_hides_none_of_the_kernel(tmp_path: Path) -> None:
+    """One that looks as an answer of Loki begins, at the begin of the file or after it."""
+    logs, like = KernelLogs(), '{"status": "success", "data": {}}'
+    xid = SPELLINGS["short-iso"]()
+    logs.add(lines(tmp_path / "n1.log", f"{like}\n{xid}\n{like}\n{xid}"))
+    assert len(list(logs.between(0, 1 << 50))) == 2
+
+
 def test_a_broken_archive_is_named(tmp_path: Path) -> None:
     """Cut off, or not there."""
     path = tmp_path / "kern.log.gz"
