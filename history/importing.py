@@ -146,7 +146,8 @@ def bring(
             progress.next_ms = end
             _save(root, site.about, progress)
             advance((end - begin_ms) / (end_ms - begin_ms), f"{progress.account.samples:,} samples")
-        samples = sum(len(one.times_ms) for one in metrics) * HOUR_MS // (last - first)
+        samples = sum(len(one.times_ms) for one in (*metrics, *facts, *jobs))
+        samples = samples * HOUR_MS // (last - first)
         hours_at_once = min(max(MAX_SAMPLES // max(samples, 1), 1), MAX_HOURS)
     return progress
 
@@ -169,8 +170,9 @@ def _resumed(root: Path, site: str) -> Progress | None:
         document: Any = orjson.loads((root / STATE).read_bytes())
         if document["format"] != FORMAT:
             raise SiteError(f"{root / STATE}: written by another version")
-        if document["site"].partition(" (")[0] != site:
-            raise SiteError(f"{root}: was read from {document['site']}; import into another folder")
+        known = document["site"]
+        if site not in (known, known.rpartition(" (")[0]):  # as it was called before
+            raise SiteError(f"{root}: was read from {known}; import into another folder")
         hosts = {name: Host.of(one) for name, one in document["hosts"].items()}
         account = Account(document["samples"], conflicts=document["conflicts"])
         account.columns.update(_pairs(document["columns"]))
