@@ -73,7 +73,7 @@ class Quarters:
 
 def gpu_days(found: Quarters) -> Floats:
     """Numbers (day, GPU, NUMBERS); NaN where a GPU did not work long enough with peers."""
-    node = _codes(found.hosts)
+    node = codes(found.hosts)
     of = {name: found.values.get(name) for name in (*GAUGES, *COUNTERS)}
     shape = (found.days * PER_DAY, len(found.gpus))
     at = {
@@ -119,7 +119,8 @@ def gpu_days(found: Quarters) -> Floats:
     return np.stack([daily[name] for name in NUMBERS], axis=2)
 
 
-def _codes(names: Sequence[str]) -> NDArray[np.intp]:
+def codes(names: Sequence[str]) -> NDArray[np.intp]:
+    """A number for each name, the same for the same one, (name,)."""
     order = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return np.array([order[name] for name in names], np.intp)
 

@@ -7,21 +7,16 @@ import csv
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
-from collector.config.error import ConfigError
 from collector.config.load import load
 from collector.config.settings import Config
 from detectors import DETECTORS
 from detectors.paging import paging
 from detectors.trust.ledger import Ledger, Tally
 from evaluation.metrics.intervals import share_interval
-
-if TYPE_CHECKING:
-    from pipeline.store.query.store import Store
 
 NAME = "precision"
 USAGE = "precision [--format table|json|csv] [options]"
@@ -61,13 +56,13 @@ def options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it; 0, or 1 where the store cannot be read."""
-    from history.labels.stored import ledger_of  # noqa: PLC0415 - it needs polars
+    from history.labels.stored import ledger_of, opened  # noqa: PLC0415 - they need polars
     from pipeline.store.query.file_store import ChangingError  # noqa: PLC0415
     from pipeline.store.remote.objects import RefusedError  # noqa: PLC0415
 
     config = load(inputs(args)).config
     try:
-        ledger = ledger_of(_store(config))
+        ledger = ledger_of(opened(config))
     except (RefusedError, ChangingError, OSError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return 1
@@ -80,16 +75,6 @@ def run(args: argparse.Namespace) -> int:
         return 0
     _table(tallies)
     return 0
-
-
-def _store(config: Config) -> Store:
-    from pipeline.store.query.store import Store  # noqa: PLC0415
-
-    url = config.storage.path
-    try:
-        return Store(url, target=replace(config.storage.upload.target, url=url))
-    except FileNotFoundError as error:
-        raise ConfigError(f"storage.path: {error}") from error
 
 
 def _tallies(ledger: Ledger, config: Config) -> Iterator[tuple[str, Tally]]:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from collector.config.error import ConfigError
+from collector.config.settings import Config
 from detectors.trust.ledger import VERDICTS, Label, Ledger
 from pipeline.store.query.incident_history import IncidentHistory, history_of
 from pipeline.store.query.labels import Row, label_rows
 from pipeline.store.query.store import Store
+
+
+def opened(config: Config) -> Store:
+    """The store of the settings, by the credentials of its upload. ConfigError where there is
+    none.
+    """
+    url = config.storage.path
+    try:
+        return Store(url, target=replace(config.storage.upload.target, url=url))
+    except FileNotFoundError as error:
+        raise ConfigError(f"storage.path: {error}") from error
 
 
 def ledger_of(store: Store) -> Ledger:

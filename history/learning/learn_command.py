@@ -40,16 +40,15 @@ def run(args: argparse.Namespace) -> int:
     """Fit it and write it; 0, or 1 where the labels or the store do not suffice."""
     from evaluation.learning.calibrate import TooFewLabelsError, calibrate  # noqa: PLC0415 - an extra
     from evaluation.learning.examples import apart  # noqa: PLC0415
-    from history.labels.stored import ledger_of  # noqa: PLC0415 - it needs polars
+    from history.labels.stored import ledger_of, opened  # noqa: PLC0415 - they need polars
     from history.learning.labelled import labelled  # noqa: PLC0415
     from pipeline.store.files.layout import write_whole  # noqa: PLC0415
     from pipeline.store.query.file_store import ChangingError  # noqa: PLC0415
     from pipeline.store.query.labels import opening_rows  # noqa: PLC0415
-    from pipeline.store.query.store import Store  # noqa: PLC0415
     from pipeline.store.remote.objects import RefusedError  # noqa: PLC0415
 
     try:
-        store = Store(load(inputs(args)).config.storage.path)
+        store = opened(load(inputs(args)).config)
         ledger = ledger_of(store)
         found = apart(labelled(opening_rows(store), ledger))
         model = calibrate(found)

@@ -8,8 +8,6 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
 from collector.config.error import ConfigError
@@ -31,7 +29,7 @@ Each GPU is compared with the others of its node and with its own days before, f
 hour (the table gpu_15m, which agents make of each day that is over). The list has an order and no
 threshold: on a healthy fleet its scores are small and its reasons few. docs/learning.md says how
 often it is right. It alerts nobody and changes nothing."""
-LEAST_DAYS, MOST_DAYS = 2, 90
+MIN_DAYS, MAX_DAYS = 2, 90
 
 
 def options(parser: Parser) -> None:
@@ -50,18 +48,24 @@ def options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it; 0, or 1 where the store has too little."""
-    from evaluation.learning.gpu_days import COUNTERS, GAUGES, Quarters, gpu_days  # noqa: PLC0415
+    from evaluation.learning.gpu_days import (  # noqa: PLC0415
+        COUNTERS,
+        GAUGES,
+        Quarters,
+        codes,
+        gpu_days,
+    )
     from evaluation.learning.nightly import nightly  # noqa: PLC0415
-    from pipeline.store.query.file_store import ChangingError  # noqa: PLC0415 - it needs polars
+    from history.labels.stored import opened  # noqa: PLC0415 - it needs polars
+    from pipeline.store.query.file_store import ChangingError  # noqa: PLC0415
     from pipeline.store.query.quarters import gpu_quarters  # noqa: PLC0415
-    from pipeline.store.query.store import Store  # noqa: PLC0415
     from pipeline.store.remote.objects import RefusedError  # noqa: PLC0415
 
     until = _day(args.until)
-    if not LEAST_DAYS <= args.days <= MOST_DAYS:
-        raise ConfigError(f"--days: expected {LEAST_DAYS} to {MOST_DAYS}, got {args.days}")
+    if not MIN_DAYS <= args.days <= MAX_DAYS:
+        raise ConfigError(f"--days: expected {MIN_DAYS} to {MAX_DAYS}, got {args.days}")
     try:
-        store = Store(load(inputs(args)).config.storage.path)
+        store = opened(load(inputs(args)).config)
         found = gpu_quarters(store, until - timedelta(days=args.days), until, GAUGES, COUNTERS)
     except (RefusedError, ChangingError, OSError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
@@ -76,18 +80,13 @@ def run(args: argparse.Namespace) -> int:
     ids, hosts, models = (tuple(one[i] for one in found.devices) for i in range(3))
     begin_ns = round(found.since.timestamp()) * 10**9
     numbers = gpu_days(Quarters(found.values, ids, hosts, models, begin_ns))
-    listed = nightly(numbers, _codes(models), _codes(hosts))
+    listed = nightly(numbers, codes(models), codes(hosts))
     document = [_document(one, found) for one in listed]
     if args.format == "json":
         print(json.dumps(document))
     else:
         _table(document)
     return 0
-
-
-def _codes(names: tuple[str, ...]) -> Any:
-    order = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    return np.array([order[name] for name in names], np.intp)
 
 
 def _day(text: str) -> datetime:
