@@ -243,7 +243,7 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
                 whose: _Odd(
                     *one,
                     rollout=one[2] != DECLARED and hosts[one[0]] > most,
-                    newer=fact in VERSIONS and _version(one[0]) > _version(one[1]),
+                    newer=fact in VERSIONS and _version(fact, one[0]) > _version(fact, one[1]),
                 )
                 for whose, one in odd.items()
             }
@@ -306,12 +306,16 @@ def _text(fact: str, value: str) -> str:
     return ":".join(value.split(":")[:4]) if fact == "gid" else value
 
 
-def _version(text: str) -> list[int]:
-    """Its numbers, in their order.
+def _version(fact: str, text: str) -> list[int]:
+    """Its numbers, in their order; those of a VBIOS are hexadecimal (96.00.A5.00.01).
 
-    >>> _version("5.15.0-122-generic") < _version("6.8.0-40-generic")
+    >>> _version("kernel", "5.15.0-122-generic") < _version("kernel", "6.8.0-40-generic")
+    True
+    >>> _version("vbios", "96.00.5E.00.03") < _version("vbios", "96.00.A5.00.01")
     True
     """
+    if fact == "vbios":
+        return [int(number, 16) for number in re.findall(r"[0-9A-Fa-f]{1,15}", text)]
     return [int(number) for number in re.findall(r"[0-9]{1,18}", text)]
 
 
