@@ -74,14 +74,6 @@ class Hour:
     fresh: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
-    """The manifest of an hour that counts now, and what was done for it."""
-
-    manifest: Manifest
-    done: Merged
-
-
 @dataclass(slots=True)
 class _Table:
     """What there is of a table: names below the root, its manifests and the nodes' own files, both
@@ -94,7 +86,7 @@ class _Table:
 
 
 # What adds hours: in this process, or elsewhere. Each hour stands for itself.
-Add = Callable[[Sequence[Hour]], Iterable[Added]]
+Add = Callable[[Sequence[Hour]], Iterable[Merged]]
 
 
 class Cluster:
@@ -121,17 +113,16 @@ class Cluster:
                 # looked
                 log.warning("%s is not compacted: %s", table, error)
                 done.damaged[table] = str(error)
-        hours = [hour for table, found in tables.items() for hour in self._closed(table, found)]
-        for hour, added in zip(hours, (add or self._here)(hours), strict=True):
-            tables[hour.table].manifests[hour.folder] = added.manifest
-            done.add(added.done)
-        for found in tables.values():
+        for found in tables.values():  # first: on a full disk nothing can be added
             for folder, keys in sorted(found.raw.items()):
                 self._expire(found.manifests.get(folder, Manifest()), keys, done)
             self._clean(found.compacted, found.manifests)
+        hours = [hour for table, found in tables.items() for hour in self._closed(table, found)]
+        for added in (add or self._here)(hours):
+            done.add(added)
         return done
 
-    def _here(self, hours: Sequence[Hour]) -> Iterator[Added]:
+    def _here(self, hours: Sequence[Hour]) -> Iterator[Merged]:
         return map(self.add, hours)
 
     def _found(self, table: str) -> _Table:
@@ -150,7 +141,7 @@ class Cluster:
             if fresh and (_hour_us(keys[0]) or 0) + HOUR_US + GRACE_US <= self._now_us:
                 yield Hour(table, folder, manifest, tuple(fresh))
 
-    def add(self, hour: Hour) -> Added:
+    def add(self, hour: Hour) -> Merged:
         """Merge new sources of an hour into a part of the next generation.
 
         A run that is killed leaves files that no manifest names, which `compact` removes a day
@@ -173,12 +164,11 @@ class Cluster:
                 log.warning("%s: another compactor got there first", folder)
                 for name in files:
                     self._store.remove(f"{folder}/{name}")
-                return Added(manifest, Merged())
+                return Merged()
         for name, why in damaged.items():
             log.warning("not moved: %s: %s", name, why)
         size = sum(files.values())
-        done = Merged(1, len(files), size, sources=len(names), damaged=damaged)
-        return Added(after, done)
+        return Merged(1, len(files), size, sources=len(names), damaged=damaged)
 
     def _merged(
         self, table: str, keys: Sequence[str], place: Path, damaged: dict[str, str]

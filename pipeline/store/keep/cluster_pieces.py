@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pipeline.pieces.interface import Executor, Piece, results
-from pipeline.store.keep.cluster import Added, Cluster, Hour, Merged
+from pipeline.store.keep.cluster import Cluster, Hour, Merged
 from pipeline.store.remote.objects import open_objects
 from pipeline.store.remote.upload_plan import Target
 
@@ -29,7 +29,7 @@ def compact(target: Target, now_us: int, executor: Executor | None = None) -> Me
     RefusedError where the store refuses; PiecesError where a piece failed.
     """
 
-    def elsewhere(hours: Sequence[Hour]) -> list[Added]:
+    def elsewhere(hours: Sequence[Hour]) -> list[Merged]:
         assert executor is not None  # noqa: S101 - only then
         pieces = [Piece(hour.folder, Task(target, now_us, hour)) for hour in hours]
         return results(executor, added, pieces)
@@ -39,7 +39,7 @@ def compact(target: Target, now_us: int, executor: Executor | None = None) -> Me
         return cluster.compact(elsewhere if executor else None)
 
 
-def added(task: Task) -> Added:
+def added(task: Task) -> Merged:
     """In a worker: one hour."""
     with TemporaryDirectory(prefix="tocsin-compact-") as scratch:
         return Cluster(open_objects(task.target), task.now_us, Path(scratch)).add(task.hour)
