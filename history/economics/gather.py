@@ -4,6 +4,7 @@ Slurm's accounting teams, jobs, drains and nodes that were down; from Kubernetes
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -70,9 +71,14 @@ def gather(
         incidents=[row for row in incidents if row["opened"] >= since],
         steps=[one for one in every if one.kind == "repair_step"],
     )
+    # A quarter of a large site has millions of runs: they are not looked through for each node.
+    teams, runs = accounting.teams(), _by_name(accounting.runs)
+    events: dict[str, list[Event]] = defaultdict(list)
+    for event in every:
+        events[event.device.host].append(event)
     for one in busy(store, since, until):
-        events = [event for event in every if event.device.host == one.host]
-        about = _Node(one, events, accounting.teams())
+        about = _Node(one, events[one.host], teams)
+        own = runs.get(one.host.partition(".")[0], ())
         spans = (
             *(Span("down", *gap) for gap in one.restarts),
             *about.out_of_service(),
@@ -89,7 +95,7 @@ def gather(
                 bucket_ms=BUCKET_MS,
                 busy=one.percent,
                 spans=spans,
-                jobs=tuple(about.jobs()) or tuple(_exclusive(accounting.runs, one, about.end_ms)),
+                jobs=tuple(about.jobs()) or tuple(_exclusive(own, one, about.end_ms)),
                 models=tuple(known.get("model", known.get("name", "")) for known in gpu_facts),
                 rack=next((k[name] for k in gpu_facts for name in RACK if k.get(name)), ""),
             )
@@ -173,6 +179,15 @@ class _Node:
                 first, last = max(begin, job.begin_ms), min(end, job.end_ms)
                 for column in job.gpus if first < last else ():
                     yield Span("stalled", first, last, column, str(row["fault"]))
+
+
+def _by_name(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """Runs by the first part of the names of their nodes, as ``same_host`` compares them."""
+    found: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        for name in {node.partition(".")[0] for node in run.nodes}:
+            found[name].append(run)
+    return found
 
 
 def _by_scheduler(events: Iterable[NodeEvent], host: str, end_ms: int) -> Iterator[Span]:
