@@ -22,12 +22,12 @@ def bus_problems(bus: Bus) -> Iterator[tuple[Path, str]]:
     if missing := [name for name in PACKAGES if importlib.util.find_spec(name) is None]:
         yield ("bus", "servers"), f"the package {missing[0]} is missing: install tocsin[bus]"
     for server in bus.servers:
-        parts = urlsplit(server)
-        if parts.scheme not in SCHEMES or not parts.hostname or parts.password or not _port(parts):
+        parts = _parts(server)
+        if parts is None or parts.scheme not in SCHEMES or not parts.hostname or parts.password:
             yield (
                 ("bus", "servers"),
                 (
-                    f"{parts.hostname or server!r}: wanted an address such as "
+                    f"{server.rpartition('@')[2]!r}: wanted an address such as "
                     "tls://nats1.example.com:4222, without a password; several as a list, or the "
                     "flag once for each"
                 ),
@@ -42,9 +42,10 @@ def bus_problems(bus: Bus) -> Iterator[tuple[Path, str]]:
         yield ("bus", "period"), f"{bus.period} is shorter than 1s"
 
 
-def _port(parts: SplitResult) -> bool:
-    """Whether its port is one, or left to the client."""
+def _parts(server: str) -> SplitResult | None:
+    """Of an address whose port is one, or left to the client; None of all else."""
     try:
-        return parts.port != 0
-    except ValueError:  # no number, or two addresses in one text
-        return False
+        parts = urlsplit(server)
+        return None if parts.port == 0 else parts
+    except ValueError:  # no number, brackets that do not close, or two addresses in one text
+        return None

@@ -61,11 +61,20 @@ def triage(proc: Path, sysfs: Path, host: str) -> Triage:
         if done.returncode != 0:
             raise OSError(done.stderr.decode(errors="replace")[:200] or "no answer in time")
         found = json.loads(done.stdout)
-        if not isinstance(found, dict):
-            raise TypeError("no mapping")
+        if not isinstance(found, dict) or not all(map(_is_of_job, found.values())):
+            raise TypeError("no mapping of jobs")
         return found
 
     return look
+
+
+def _is_of_job(about: Any) -> bool:
+    """What tenants wrote may have made the child say anything."""
+    return (
+        isinstance(about, dict)
+        and isinstance(about.get("ranks"), int)
+        and isinstance(about.get("problems"), list)
+    )
 
 
 def _version_inside(root: Path, path: str) -> str:

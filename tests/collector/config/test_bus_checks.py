@@ -20,6 +20,7 @@ SERVER = ("tls://nats1.example.com:4222",)
         (Bus(servers=("http://nats1",)), "servers", "wanted an address"),
         (Bus(servers=("nats://n1:1,nats://n2:1",)), "servers", "several as a list"),
         (Bus(servers=("nats://a:secret@nats1",)), "servers", "without a password"),
+        (Bus(servers=("nats://a:secret@[::1",)), "servers", "'[::1': wanted an address"),
         (Bus(servers=SERVER, cert_file=__file__), "cert_file", "needs the other one too"),
         (Bus(servers=SERVER, key_file=__file__), "key_file", "needs the other one too"),
         (Bus(servers=SERVER, credentials_file="/none"), "credentials_file", "cannot be read"),
