@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from collector.agent.judge import node_horizon_of
 from collector.config.settings import Config
-from collector.replaying import nodes
+from collector.replaying.nodes import NODES_AT_ONCE, rejudge_nodes
 from collector.replaying.stored import Span, stored_hours
 from pipeline.catalog import KINDS
 from pipeline.clock import SystemClock
@@ -38,7 +38,7 @@ from tests.fakes import FakeClock
 SECONDS, NODES, ROUNDS = 900, 2, 5
 GOAL = 4.0  # times what pyarrow takes for every column
 # Of many nodes: as many and as long as are simulated in half a minute.
-MANY, MANY_SECONDS, AT_ONCE = 64, 240, (8, nodes.NODES_AT_ONCE)
+MANY, MANY_SECONDS, AT_ONCE = 64, 240, (8, NODES_AT_ONCE)
 MANY_GOAL = 500.0  # node-days per core-hour, store to findings
 DAY_S, HOUR_S = 86_400, 3_600
 
@@ -103,9 +103,8 @@ def _spent(work: Callable[[], int]) -> float:
 
 def _judged(root: Path, at_once: int) -> int:
     """Observations that were judged, by agents as they are installed."""
-    nodes.NODES_AT_ONCE = at_once
     made = lambda: node_horizon_of(Config(), SelfMetrics(), SystemClock())  # noqa: E731
-    return sum(1 for _ in nodes.rejudge_nodes(stored_hours(root, Span()), made))
+    return sum(1 for _ in rejudge_nodes(stored_hours(root, Span()), made, at_once))
 
 
 def _pairs(ours: Callable[[], int], limit: Callable[[], int]) -> tuple[list[float], list[float]]:
