@@ -1,5 +1,5 @@
 """Kills of the gateway that reports, in the middle of an incident: how soon the other one reports,
-and whether any incident is lost or told twice.
+and whether any incident is lost or reported twice.
 
 Each round has a fault of its own at a host of its own, a SIGKILL at a random instant until 5 s
 after it, and the killed gateway started again. An incident is lost where the gateway that took over
@@ -108,7 +108,7 @@ def _rounds(number: int, until_s: float, chance: random.Random, *, servers: bool
     return done
 
 
-def _told(rounds: Sequence[Round], what: str, goal_s: float) -> bool:
+def _is_met(rounds: Sequence[Round], what: str, goal_s: float) -> bool:
     """Whether the goal is met."""
     if not rounds:
         return True
@@ -137,8 +137,8 @@ def main() -> int:
     both = _rounds(args.servers, until_s, chance, servers=True)
     gateways = _rounds(args.kills, until_s, chance, servers=False)
     met = [
-        _told(gateways, "the gateway", GOAL_S),
-        _told(both, "the gateway and the lease's server", SERVER_GOAL_S),
+        _is_met(gateways, "the gateway", GOAL_S),
+        _is_met(both, "the gateway and the lease's server", SERVER_GOAL_S),
     ]
     return 0 if all(met) else 1
 

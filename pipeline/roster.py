@@ -117,7 +117,7 @@ class Roster:
             if name not in ("at", READ):
                 source, _, kind = name.rpartition("/")
                 rows[source, kind] = _Rows.of(array.tobytes())
-        if READ in state:  # snapshots of 0.8 and before have none
+        if READ in state:  # older snapshots have none
             for source, kind, read in json.loads(state[READ].tobytes()):
                 rows[source, kind].read = {h: (str(b), int(ns)) for h, (b, ns) in read.items()}
         self._rows, self._seq, self._mono_ns = rows, seq, mono_ns

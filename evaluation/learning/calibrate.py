@@ -18,11 +18,11 @@ from evaluation.learning.examples import Example
 from evaluation.learning.extra import NotInstalledError
 
 # Labels of each verdict: with 8, models of 20 labels lost one real ticket in ten (measured).
-LEAST_EACH = 15
-LEAST_OF_FAULT = 4  # labels of a fault, or with a number, before it counts for anything
+MIN_EACH = 15
+MIN_OF_FAULT = 4  # labels of a fault, or with a number, before it counts for anything
 # A number that hardly varied among the labels must not decide where it does: its weight is that of
 # one with this spread (counts are logarithms; words are 0 or 1, with at most .5).
-LEAST_SPREAD = 0.3
+MIN_SPREAD = 0.3
 FOLDS = 5
 STRENGTH = 1.0  # scikit-learn's C: its default
 # Of the real ones, those that the limit may lose: the limit is half of the lowest probability that
@@ -39,16 +39,16 @@ def calibrate(found: Sequence[Example]) -> Calibration:
     """The model, and the limit below which no real one lay. TooFewLabelsError."""
     real = sum(one.real for one in found)
     for count, word in ((real, "real"), (len(found) - real, "false")):
-        if count < LEAST_EACH:
+        if count < MIN_EACH:
             raise TooFewLabelsError(
                 f"{count} of {len(found)} labelled incidents are {word}; "
-                f"{LEAST_EACH} are needed of each verdict"
+                f"{MIN_EACH} are needed of each verdict"
             )
     having = Counter(name for one in found for name, value in one.numbers.items() if value)
-    names = sorted(name for name, often in having.items() if often >= LEAST_OF_FAULT)
+    names = sorted(name for name, often in having.items() if often >= MIN_OF_FAULT)
     x = np.array([[one.numbers.get(name, 0.0) for name in names] for one in found])
     y = np.array([one.real for one in found])
-    spread = np.maximum(x.std(axis=0), LEAST_SPREAD)
+    spread = np.maximum(x.std(axis=0), MIN_SPREAD)
     made = _fit(x / spread, y)
     weights = dict(zip(names, (made.coef_[0] / spread).tolist(), strict=True))
     out_of_fold = _out_of_fold(x / spread, y)
@@ -64,7 +64,7 @@ def calibrate(found: Sequence[Example]) -> Calibration:
 def _faults(found: Sequence[Example]) -> dict[str, tuple[int, int]]:
     count = Counter((one.opening.fault, one.real) for one in found)
     pairs = {fault: (count[fault, True], count[fault, False]) for fault, _ in sorted(count)}
-    return {fault: pair for fault, pair in pairs.items() if sum(pair) >= LEAST_OF_FAULT}
+    return {fault: pair for fault, pair in pairs.items() if sum(pair) >= MIN_OF_FAULT}
 
 
 def _out_of_fold(x: NDArray[np.float64], y: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -28,7 +28,7 @@ TREES, NEIGHBOURS, SEED = 200, 20, 0
 MIN_ROWS = 32  # GPU-days of a model before anything is fitted to them
 # The least spread that each number is measured against, by what readings resolve: 0.2 % of a clock,
 # 0.5 % of power, half a kelvin, ln 2 of counts, a thousandth of a day.
-LEAST_SPREAD = np.array([
+MIN_SPREAD = np.array([
     {"clock": 0.002, "clock_change": 0.002, "power": 0.005, "power_change": 0.005,
      "clock_hour": 0.004, "power_hour": 0.01, "memory_heat_hour": 1.0,
      "heat": 0.5, "heat_change": 0.5, "memory_heat": 0.5, "memory_heat_change": 0.5,
@@ -93,7 +93,7 @@ def distances(numbers: Floats, models: NDArray[np.intp]) -> Floats:
             middle[known] = np.nanmedian(flat[:, known], axis=0)
             deviation = np.abs(flat - middle)
             spread[known] = 1.4826 * np.nanmedian(deviation[:, known], axis=0)
-        z = (own - middle) / np.maximum(spread, LEAST_SPREAD)
+        z = (own - middle) / np.maximum(spread, MIN_SPREAD)
         made[:, models == code] = np.clip(np.nan_to_num(z), 0.0, CAP)
     return made
 

@@ -17,7 +17,7 @@ from evaluation.schedulers.kubernetes import Kubernetes
 from evaluation.schedulers.pages import Recorded, pages
 from evaluation.schedulers.placed import Scheduler
 from evaluation.schedulers.slurm import Slurm
-from evaluation.schedulers.stream import Told
+from evaluation.schedulers.stream import Scheduled
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident
 from simulator.fleet import Run
@@ -49,8 +49,8 @@ class Verdicts:
 def verdicts(run: Run, name: str, folder: Path) -> Verdicts:
     """Judge a run under a scheduler; its store goes below ``folder``."""
     scheduler = SCHEDULERS[name]()
-    told = Told(run, scheduler)
-    recorded = Recorded(told.observations())
+    scheduled = Scheduled(run, scheduler)
+    recorded = Recorded(scheduled.observations())
     judges = [
         Candidate("gateway", "fleet", Panel(all_detectors, "fleet", Incidents)),
         Candidate("agents", "node", Agents(all_detectors, Incidents)),
@@ -68,7 +68,9 @@ def verdicts(run: Run, name: str, folder: Path) -> Verdicts:
         for text, at in _incidents(one.incidents, one.findings, scheduler)
     ]
     gateway = judges[0]
-    made = pages(folder / name, recorded, gateway.findings, gateway.incidents, told.over, scheduler)
+    made = pages(
+        folder / name, recorded, gateway.findings, gateway.incidents, scheduled.over, scheduler
+    )
     return Verdicts(_times(findings), _times(incidents), made)
 
 

@@ -18,7 +18,7 @@ from simulator.fleet.events import JOBS
 JOB_KINDS = ("job_started", "job_ended")
 
 
-class Told:
+class Scheduled:
     """A run under a scheduler. ``over`` are jobs that have ended, in their order."""
 
     def __init__(self, run: Run, scheduler: Scheduler) -> None:
@@ -35,8 +35,8 @@ class Told:
             for frame in one.frames:
                 if frame.kind == "gpu":
                     self._see(frame)
-            told = one.source == JOBS
-            yield replace(one, events=tuple(self._events(one))) if told else one
+            of_jobs = one.source == JOBS
+            yield replace(one, events=tuple(self._events(one))) if of_jobs else one
 
     def _see(self, frame: Frame) -> None:
         """Which GPUs processes hold."""

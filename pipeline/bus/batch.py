@@ -89,7 +89,7 @@ class Batch:
 
 
 class Received(NamedTuple):
-    """A batch as a gateway reads it; ``said`` of some observations, by their index."""
+    """A batch as a gateway reads it; ``verdicts`` on some observations, by their index."""
 
     host: str
     start: str
@@ -97,13 +97,13 @@ class Received(NamedTuple):
     previous: int
     sent_ns: int
     arrivals: tuple[Arrival, ...]
-    said: Mapping[int, tuple[tuple[Finding, ...], tuple[Incident, ...]]]
+    verdicts: Mapping[int, tuple[tuple[Finding, ...], tuple[Incident, ...]]]
     open: tuple[Incident, ...] = ()
 
     def batch(self) -> Batch:
         """The batch that ``encode`` was given."""
         judged = tuple(
-            JudgedObservation(one.observation(), *self.said.get(number, ((), ())))
+            JudgedObservation(one.observation(), *self.verdicts.get(number, ((), ())))
             for number, one in enumerate(self.arrivals)
         )
         return Batch(*self[:5], judged, self.open)

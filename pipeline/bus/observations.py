@@ -48,10 +48,10 @@ def plain_judged(judged: Sequence[JudgedObservation]) -> dict[str, Any]:
 
 
 class Arrivals(NamedTuple):
-    """Observations of a host in order, and what was said of some, by their index."""
+    """Observations of a host in order, and the verdicts on some, by their index."""
 
     arrivals: tuple[Arrival, ...]
-    said: Mapping[int, tuple[tuple[Finding, ...], tuple[Incident, ...]]]
+    verdicts: Mapping[int, tuple[tuple[Finding, ...], tuple[Incident, ...]]]
 
 
 def arrivals_from(about: Any, host: str, frames: Sequence[tuple[Block, ...]]) -> Arrivals:
@@ -72,7 +72,7 @@ def arrivals_from(about: Any, host: str, frames: Sequence[tuple[Block, ...]]) ->
             sources, boots, seqs, times, monos, durations, frames, strict=True
         )
     ]
-    said = {}
+    verdicts = {}
     for number, outcome, error, events, unread, findings, incidents in about["more"]:
         made[whole(number)] = made[number]._replace(
             events=tuple(_event(each, host) for each in events),
@@ -81,8 +81,8 @@ def arrivals_from(about: Any, host: str, frames: Sequence[tuple[Block, ...]]) ->
             error=text(error),
         )
         found = tuple(_finding(each, host) for each in findings)
-        said[number] = found, tuple(map(incident_of, incidents))
-    return Arrivals(tuple(made), said)
+        verdicts[number] = found, tuple(map(incident_of, incidents))
+    return Arrivals(tuple(made), verdicts)
 
 
 def wholes(values: Sequence[Any]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from detectors.trust.openings import Opening
-from evaluation.learning.calibrate import LEAST_EACH, TooFewLabelsError, calibrate
+from evaluation.learning.calibrate import MIN_EACH, TooFewLabelsError, calibrate
 from evaluation.learning.examples import Example, apart, examples
 from evaluation.learning.measure_calibration import table
 from evaluation.learning.worlds import Opened
@@ -59,7 +59,7 @@ def cases() -> Iterator[tuple[list[Example], str]]:
     false = [one for one in every if not one.real]
     yield [], "0 of 0 labelled incidents are real"
     yield real, f"0 of {len(real)} labelled incidents are false"
-    yield false + real[: LEAST_EACH - 1], f"{LEAST_EACH - 1} of"
+    yield false + real[: MIN_EACH - 1], f"{MIN_EACH - 1} of"
 
 
 @pytest.mark.parametrize(("found", "words"), list(cases()), ids=["none", "one verdict", "too few"])
