@@ -24,7 +24,9 @@ A test fails when this page is stale. **In development**, as the [gateway](bus.m
 
 Everything is read only and answered from memory: nothing here writes to the cluster, and no route
 needs more than read access. The [web configuration](security.md#web-configuration) decides who may
-ask (TLS, client certificates, passwords, a rate), for all routes alike.
+ask (TLS, client certificates, passwords, a rate), for all routes alike. A user of `web.tenants` sees
+[its own jobs](security.md#tenants): topology, health, incidents and jobs answer as if nothing else
+were there, and every other route with 403.
 
 Answers are made in a thread of their own, one at a time; neither the judge nor the bus waits for
 them. Readers within one second see the same cluster. Lists are paged: `next` of one answer is

@@ -30,6 +30,7 @@ from collector.config.web.security import WebFile
 from collector.version import VERSION
 from collector.web import AgentPages, ListenError, Web
 from collector.web.status import Node
+from gateway import page
 from gateway.api import Api, Pulse
 from gateway.consumer import Consumer, Message
 from gateway.explains import Explanations
@@ -146,6 +147,8 @@ class Gateway:
             name=config.bus.cluster,
             links=Links(web.runbook_url, web.dashboard_url),
             pulse=self._pulse,
+            tenants=web.tenants,
+            shown=page.paths(web.telemetry_path),
         )
         self._web = Web(
             pages,

@@ -8,7 +8,8 @@ import logging
 from collector.cli import logs, version
 from collector.cli.options import add_dcgm, add_settings, inputs
 from collector.cli.parser import Parser
-from collector.config.load import load
+from collector.config.load import Inputs, Loaded, load
+from collector.config.raw_setting import ConfigError
 
 log = logging.getLogger("tocsin.agent")
 
@@ -37,8 +38,16 @@ def run(args: argparse.Namespace) -> int:
     from collector.agent.agent import main  # noqa: PLC0415 - the other commands need neither web server nor sources
 
     given = inputs(args)
-    loaded = load(given)
-    logs.set_up(loaded.config.log.level, loaded.config.log.format)
-    for notice in loaded.notices:
+    first = loaded(given)
+    logs.set_up(first.config.log.level, first.config.log.format)
+    for notice in first.notices:
         log.warning("%s", notice)
-    return main(loaded.config, lambda: load(given).config)
+    return main(first.config, lambda: loaded(given).config)
+
+
+def loaded(given: Inputs) -> Loaded:
+    """ConfigError where users are to see a part: an agent's pages would show them all of a node."""
+    found = load(given)
+    if found.config.web.tenants:
+        raise ConfigError("web.tenants: is for the gateway; an agent shows its whole node")
+    return found

@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = {
     "simulate": "simulator.command",
     "query": "collector.cli.query",
     "explain": "collector.cli.explain",
+    "jobs": "collector.cli.jobs",
     "replay": "collector.cli.replay",
     "nccl": "collector.cli.nccl",
     "import": "history.command",

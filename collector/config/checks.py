@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path as File
 from typing import Any
 
-from collector.config import address
+from collector.config import address, owners
 from collector.config.bus_checks import bus_problems
 from collector.config.gates import Draining, Repair
 from collector.config.links import template_fault
@@ -61,7 +61,14 @@ def _web(config: Config) -> Iterator[tuple[Path, str]]:
             except ValueError as error:
                 yield ("web", name), str(error)
     if config.web.config_file:
-        yield from _web_config(File(config.web.config_file))
+        yield from _web_config(File(config.web.config_file), config.web.tenants)
+    elif config.web.tenants:
+        yield ("web", "tenants"), "needs basic_auth_users in web.config_file: nobody else is known"
+    for user, text in config.web.tenants.items():
+        try:
+            owners.parse(text)
+        except ValueError as error:
+            yield ("web", "tenants"), f"{user}: {error}"
     for name in ("runbook_url", "dashboard_url"):
         if fault := template_fault(getattr(config.web, name)):
             yield ("web", name), fault
@@ -77,14 +84,18 @@ def _web(config: Config) -> Iterator[tuple[Path, str]]:
         yield ("web", "telemetry_path"), f"{path!r} is not a usable path such as /metrics"
 
 
-def _web_config(file: File) -> Iterator[tuple[Path, str]]:
+def _web_config(file: File, tenants: Collection[str]) -> Iterator[tuple[Path, str]]:
     from collector.config.web.security import WebFile  # noqa: PLC0415 - only who has a web configuration pays for TLS
 
     try:
-        WebFile(file, notice=len)  # the agent tells what it serves all the same
+        users = WebFile(file, notice=len).security.users  # the agent tells what it serves itself
     except ConfigError as error:
         for problem in error.problems:
             yield ("web", "config_file"), problem
+        return
+    for user in tenants:
+        if user not in users:
+            yield ("web", "tenants"), f"{user}: is no user of basic_auth_users in {file}"
 
 
 def _periods(config: Config) -> Iterator[tuple[Path, str]]:

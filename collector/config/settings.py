@@ -90,6 +90,14 @@ class Web(Section, frozen=True):
             "`http://{host}:9400/`; no links while empty. Replaced: `{host}`."
         ),
     ] = ""
+    tenants: Annotated[
+        dict[str, str],
+        _help(
+            "For the gateway: map of user of `basic_auth_users` to the owners of the jobs that it "
+            "may see, such as `ada: user:ada namespace:ml`; `*` is everything. Once it is set, a "
+            "user that it does not name sees nothing. See docs/security.md."
+        ),
+    ] = field(default_factory=dict)
     # As dcgm-exporter's --health-require-gpus (4.9, PR 744), off by default there too.
     health_require_gpus: Annotated[
         bool,

@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection
 
 from collector.config.web.security import Security
 from collector.web.aiohttp_server import web
-from collector.web.auth import Passwords, TooManyGuesses
+from collector.web.auth import Passwords, TooManyGuesses, credentials
 from collector.web.listener import Handler
+
+USER = web.RequestKey("user", str)  # who asks, where passwords are checked
 
 
 class Policy:
@@ -45,6 +47,8 @@ class Policy:
                     return self._turn_away("password", 401, "unauthorized")
             except TooManyGuesses:
                 return self._turn_away("guesses", 429, "too many passwords to check")
+            if (given := credentials(header)) is not None:
+                request[USER] = given[0]
         if security.bucket is not None and not security.bucket.take(time.monotonic()):
             return self._turn_away("rate", 429, "too many requests")
         return await handler(request)

@@ -201,6 +201,7 @@ OPERATION = Operation(
         Parameter("job", "the nodes of a job"),
         *paging.PARAMETERS,
     ),
+    tenants=True,
     answer=_ANSWER,
     handler=answer,
     refusals={404: "nothing here has that name"},

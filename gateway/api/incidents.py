@@ -265,6 +265,7 @@ LIST = Operation(
         Parameter("job", "that affect this job (the first 64 of each incident)"),
         *paging.PARAMETERS,
     ),
+    tenants=True,
     answer=schema.named("Incidents", paging.schema("incidents", ROW)),
     handler=listed,
 )
@@ -284,6 +285,7 @@ ONE = Operation(
             required=True,
         ),
     ),
+    tenants=True,
     answer=schema.named(
         "IncidentDetails",
         schema.obj(

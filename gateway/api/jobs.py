@@ -28,6 +28,10 @@ ROW = schema.named(
         id=schema.text("Slurm's id without the step, or namespace and name of the pods"),
         scheduler=schema.text("slurm, kubernetes, ...; empty where it is not known"),
         user=schema.text(),
+        owner=schema.text(
+            "what the scheduler says: `user:` and Slurm's user, or `namespace:` and that of the "
+            "pods; empty where nobody says, or nodes differ"
+        ),
         name=schema.text(),
         state=schema.text("", *STATES),
         stalled_seconds=schema.number("since when it makes no progress; 0: it does"),
@@ -60,6 +64,7 @@ def _row(job: Job, cluster: Cluster, incidents: list[str]) -> Row:
         "id": job.id,
         "scheduler": job.scheduler,
         "user": job.user,
+        "owner": job.owner,
         "name": job.name,
         "state": job.state,
         "stalled_seconds": round(job.stalled_s, 3),
@@ -104,6 +109,7 @@ OPERATION = Operation(
         Parameter("job", "this job alone"),
         *paging.PARAMETERS,
     ),
+    tenants=True,
     answer=schema.named("Jobs", paging.schema("jobs", ROW)),
     handler=listed,
 )

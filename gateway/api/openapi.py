@@ -16,6 +16,7 @@ PATH = "/api/v1/openapi.json"
 # What the server answers to any request, before an operation is asked (collector/web/policy.py).
 ALWAYS = {
     401: "no password, or a wrong one, where the web configuration has users",
+    403: "the web configuration shows this user its own jobs, and this is more (`web.tenants`)",
     413: "a body where none belongs",
     429: "more requests than the web configuration allows, or passwords to check",
 }

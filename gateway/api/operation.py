@@ -47,7 +47,8 @@ class Operation:
 
     ``handler`` runs in the API's own thread; None: the server itself answers (the event stream).
     ``version``: a text that differs where the answer does, for ETag. ``refusals``: statuses of
-    this operation's own, with the reason.
+    this operation's own, with the reason. ``tenants``: whether it answers a user who sees a part of
+    the cluster, from that part (gateway/api/part.py); else such are refused.
     """
 
     id: str
@@ -62,3 +63,4 @@ class Operation:
     version: Callable[[View, Values], str] | None = None
     refusals: Mapping[int, str] = field(default_factory=dict)
     media: str = "application/json"
+    tenants: bool = False

@@ -39,7 +39,7 @@ def reach(incident: Incident, members: Iterable[Finding], cluster: Cluster) -> R
         if device.kind in OF_GPU:
             row = cluster.layout.gpu_at(device.host, device.id.partition("/")[0])
             gpus.update(() if row is None else (row,))
-        elif name := _job(device):
+        elif name := job_of(device):
             jobs[name] = cluster.job.get(name)
         elif device.kind == "ib_port" and device.host in cluster.layout.node_at:
             linked.add(cluster.layout.node_at[device.host])
@@ -75,7 +75,8 @@ def nodes_of(cluster: Cluster, device: Device) -> Iterable[int]:
     return () if row is None else (row,)
 
 
-def _job(device: Device) -> str:
+def job_of(device: Device) -> str:
+    """The job that a device is, or that it is a rank of; "" where it is no part of one."""
     name = device.id if device.kind == "job" else device.attributes.get(JOB, "")
     return printable(base(name))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
@@ -24,9 +24,11 @@ from gateway.api.feed import Feed, Pulse
 from gateway.api.operation import Operation, View
 from gateway.api.operations import OPERATIONS
 from gateway.api.parameters import Values, read
+from gateway.api.part import part_of
 from gateway.api.problem import Problem
+from gateway.api.readers import OWNERS, Owners, Readers
 from gateway.api.stream import ANSWER_S, PERIOD_S, Stream
-from gateway.model import ClusterModel
+from gateway.model import Cluster, ClusterModel
 from pipeline.exposition import accepts_gzip
 from pipeline.guard import Guard, Health
 
@@ -46,6 +48,7 @@ class _Request:
     body: bytes
     gzip: bool
     known: tuple[str, ...]  # ETags of If-None-Match
+    owners: Owners  # whose jobs are seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,9 @@ class _Answer:
 
 
 class Api:
-    """The routes. ``name`` is that of the cluster."""
+    """The routes. ``name`` is that of the cluster, ``tenants`` is ``web.tenants``; ``shown`` are
+    paths of others' routes that hold nothing of the cluster.
+    """
 
     def __init__(
         self,
@@ -70,6 +75,8 @@ class Api:
         pulse: Callable[[], Pulse] = Pulse,
         period_s: float = PERIOD_S,
         answer_s: float = ANSWER_S,
+        tenants: Mapping[str, str] | None = None,
+        shown: Collection[str] = (),
     ) -> None:
         self._model, self._guard = model, guard
         self._name, self._links = name, links or Links()
@@ -78,7 +85,11 @@ class Api:
         self._waiting = self._bodies = 0
         self.bodies = frozenset(each.path for each in OPERATIONS if each.body is not None)
         self._health: dict[str, Health] = {}
-        self._versioned: dict[str, tuple[str, bytes, bytes]] = {}  # the last answers with an ETag
+        # The last answers with an ETag, by operation and reader.
+        self._versioned: dict[tuple[str, Owners], tuple[str, bytes, bytes]] = {}
+        self._parts: tuple[Cluster | None, dict[frozenset[str], Cluster]] = None, {}
+        opened = [each.path for each in OPERATIONS if each.tenants]
+        self._readers = Readers(tenants or {}, [*opened, openapi.PATH, *shown])
         self._stream = Stream(Feed(pulse), self._guarded, period_s=period_s, answer_s=answer_s)
         self._document = orjson.dumps(openapi.document(OPERATIONS))
 
@@ -88,7 +99,7 @@ class Api:
             handler = self._stream.handle if operation.handler is None else self._handler(operation)
             app.router.add_route(operation.method, operation.path, handler)
         app.router.add_get(openapi.PATH, self._openapi)
-        app.middlewares.append(_problems)
+        app.middlewares.extend((_problems, self._readers.admit))
         app.on_shutdown.append(self._stream.end)
 
     async def close(self) -> None:
@@ -141,17 +152,28 @@ class Api:
         self, request: web.Request, operation: Operation, values: Values, body: bytes
     ) -> web.StreamResponse:
         gzip = accepts_gzip(",".join(request.headers.getall("Accept-Encoding", ())))
-        asked = _Request(operation, values, body, gzip, _tags(request))
+        asked = _Request(operation, values, body, gzip, _tags(request), request.get(OWNERS))
         answer = await self.in_thread(lambda view: self._made(asked, view))
         return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
 
     def _made(self, asked: _Request, view: View) -> _Answer:
         """The answer; a failure is counted each time and logged once."""
         name, path = f"api_{asked.operation.id}", asked.operation.path
-        made = self._called(name, path, lambda: self._answer(asked, view))
+        made = self._called(name, path, lambda: self._answer(asked, self._seen(view, asked.owners)))
         if isinstance(made, Problem):
             raise made
         return made
+
+    def _seen(self, view: View, owners: Owners) -> View:
+        """What the owners see of it; made once per snapshot."""
+        if owners is None:
+            return view
+        if self._parts[0] is not view.cluster:
+            self._parts = view.cluster, {}
+        parts = self._parts[1]
+        if owners not in parts:
+            parts[owners] = part_of(view.cluster, owners)
+        return replace(view, cluster=parts[owners], links=Links())
 
     def _called(self, name: str, what: str, work: Callable[[], T]) -> T:
         made, error = self._guard.call("web", name, work)
@@ -171,7 +193,7 @@ class Api:
             headers["ETag"] = f'W/"{version}"'
             if headers["ETag"] in asked.known or "*" in asked.known:
                 return _Answer(b"", headers, 304)
-        kept = self._versioned.get(operation.id) if version else None
+        kept = self._versioned.get((operation.id, asked.owners)) if version else None
         if kept is not None and kept[0] == version:
             _, body, packed = kept
         else:
@@ -185,7 +207,7 @@ class Api:
             packed = packed or compress(body)
             headers["Content-Encoding"] = "gzip"
         if version:
-            self._versioned[operation.id] = version, body, packed
+            self._versioned[operation.id, asked.owners] = version, body, packed
         return _Answer(packed if "Content-Encoding" in headers else body, headers)
 
     async def _openapi(self, request: web.Request) -> web.StreamResponse:

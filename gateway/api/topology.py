@@ -150,6 +150,7 @@ OPERATION = Operation(
             max_length=16,
         ),
     ),
+    tenants=True,
     answer=_ANSWER,
     handler=answer,
     version=version,

@@ -9,6 +9,7 @@ from itertools import chain, groupby
 from operator import attrgetter, is_, itemgetter
 from typing import NamedTuple
 
+from collector.config.owners import owner
 from gateway.model.layout import Layout, Node, natural
 from pipeline.documents import printable
 from pipeline.exposition.stalls import stalls
@@ -27,7 +28,8 @@ class Job:
     """A job: ``gpus`` and ``nodes`` are rows of the layout, in order.
 
     ``state`` and ``verdicts`` as of NCCL jobs (pipeline/exposition/stalls.py); ``stalled_s`` is 0
-    for a job that makes progress.
+    for a job that makes progress. ``owner`` is the scheduler's word (collector/config/owners.py),
+    "" where it has none or nodes differ: then the job is nobody's.
     """
 
     id: str
@@ -39,6 +41,7 @@ class Job:
     state: str = "running"
     stalled_s: float = 0.0
     verdicts: tuple[str, ...] = ()
+    owner: str = ""
 
 
 class JobEvents:
@@ -83,11 +86,14 @@ _NO_EVENTS: Mapping[str, Mapping[str, object]] = {}
 
 
 class _Held(NamedTuple):
-    """What one job holds of one node: ``gpus`` are places in the node."""
+    """What one job holds of one node: ``gpus`` are places in the node; ``owners`` is what the
+    allocations say, {""} where events alone say that the job is here.
+    """
 
     job: str
     facts: Attributes
     gpus: tuple[int, ...]
+    owners: frozenset[str]
 
 
 class _Host(NamedTuple):
@@ -179,12 +185,14 @@ def _held(
     at = {gpu.id: n for n, gpu in enumerate(gpus)}
     facts: dict[str, Attributes] = {}
     held: dict[str, set[int]] = {}
+    owners: dict[str, set[str]] = {}
     taken: set[int] = set()
     for device in allocations:
         place, job = at.get(device.attributes.get("uuid", "")), id_of(device.attributes)
         if place is not None and job:
             held.setdefault(job, set()).add(place)
             facts.setdefault(job, device.attributes)
+            owners.setdefault(job, set()).update(_owners(device.attributes))
             taken.add(place)
     for name, about in events.items():
         places = {at.get(uuid, -1) for uuid in str(about.get("gpus", "")).split()}
@@ -193,7 +201,20 @@ def _held(
             held.setdefault(job, set()).update(places)
             facts.setdefault(job, {k: v for k, v in about.items() if isinstance(v, str)})
     for job, places in held.items():
-        yield _Held(job, facts[job], tuple(sorted(places)))
+        yield _Held(job, facts[job], tuple(sorted(places)), frozenset(owners.get(job, {""})))
+
+
+def _owners(facts: Attributes) -> Iterator[str]:
+    """Of an allocation: the user for whom Slurm started it, as the kernel has it, or the namespace
+    that the kubelet names. A prolog's file names no user, and says nothing against one.
+    """
+    scheduler = facts.get("scheduler", "")
+    if scheduler == "kubernetes":
+        yield owner("namespace", facts.get("namespace", ""))
+    elif scheduler != "slurm":
+        yield ""
+    elif user := facts.get("user", ""):
+        yield owner("user", user)
 
 
 def _job(layout: Layout, parts: Sequence[tuple[int, _Held]]) -> Job:
@@ -209,7 +230,14 @@ def _job(layout: Layout, parts: Sequence[tuple[int, _Held]]) -> Job:
         text["job_name"],
         tuple(layout.nodes[row].gpus.start + n for row, held in parts for n in held.gpus),
         tuple(row for row, _ in parts),
+        owner=_agreed(owner for _, held in parts for owner in held.owners),
     )
+
+
+def _agreed(owners: Iterable[str]) -> str:
+    """The one that all name; "" where they differ: a job id that two users claim is nobody's."""
+    named = set(owners)
+    return named.pop() if len(named) == 1 else ""
 
 
 def stalled(jobs: Sequence[Job], findings: Iterable[Finding], now_ns: int) -> tuple[Job, ...]:

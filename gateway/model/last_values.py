@@ -71,6 +71,13 @@ class LastValues:
         column: NDArray[np.float32] = self.values[self.columns.index(name)]
         return column
 
+    def chosen(self, rows: NDArray[np.intp]) -> LastValues:
+        """Of these devices alone, by their rows."""
+        made = copy(self)
+        made.devices = tuple(self.devices[row] for row in rows.tolist())
+        made.values, made.seen_ns = self.values[:, rows], self.seen_ns[rows]
+        return made
+
     def _placed(self, devices: tuple[Device, ...]) -> LastValues:
         """Each device keeps its values where others came or went."""
         before = _rows(self.devices, devices)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gateway.page.routes import add
+from gateway.page.routes import add, paths
 
-__all__ = ["add"]
+__all__ = ["add", "paths"]

@@ -33,6 +33,11 @@ def assets() -> dict[str, Asset]:
     }
 
 
+def paths(metrics_path: str) -> frozenset[str]:
+    """Paths of the page, which hold nothing of the cluster: none where the metrics are there."""
+    return frozenset(("/", *assets())) - {metrics_path}
+
+
 def add(app: web.Application, *, metrics_path: str = "/metrics", agent_url: str = "") -> None:
     """Add the page to an application, where the metrics are not in its place.
 

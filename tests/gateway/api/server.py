@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from collector.config.web.security import WebFile
 from collector.web import Web
 from gateway.api import Api
 from gateway.api.openapi import document
@@ -106,13 +107,23 @@ def _template(path: str) -> str:
 
 
 @asynccontextmanager
-async def serving(cluster: SimulatedCluster, **settings: Any) -> AsyncIterator[Client]:
-    """The API of a cluster, on a free port."""
+async def serving(
+    cluster: SimulatedCluster, *, file: WebFile | None = None, **settings: Any
+) -> AsyncIterator[Client]:
+    """The API of a cluster, on a free port; ``file`` is its web configuration."""
     metrics = SelfMetrics()
     guard = Guard(metrics, SystemClock())
     api = Api(cluster.model, guard, name="c1", **settings)
     pages: Any = FakePages()
-    web = Web(pages, guard, ["127.0.0.1:0"], metrics=metrics, site=api.add, bodies=api.bodies)
+    web = Web(
+        pages,
+        guard,
+        ["127.0.0.1:0"],
+        file=file,
+        metrics=metrics,
+        site=api.add,
+        bodies=api.bodies,
+    )
     (address,) = await web.start()
     try:
         async with aiohttp.ClientSession(auto_decompress=True) as session:

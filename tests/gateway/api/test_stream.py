@@ -17,7 +17,7 @@ from tests.gateway.cluster import SimulatedCluster
 from tests.wait import PATIENCE_S
 
 PATH = "/api/v1/stream"
-QUICK: dict[str, float] = {"period_s": 0.01}
+QUICK: dict[str, Any] = {"period_s": 0.01}
 
 
 async def events(response: aiohttp.ClientResponse, until: str) -> list[tuple[str, str, Any]]:
