@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from collector.cli import agent
 from collector.config import owners
 from collector.config.load import Inputs, load
 from collector.config.raw_setting import ConfigError
+from tests.sources import ROOT
 
 HASH = "$2y$04$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
 
@@ -34,6 +37,18 @@ def test_an_account_is_refused_with_the_reason() -> None:
     """It is what the job's environment says."""
     with pytest.raises(ValueError, match="environment: name its users"):
         owners.parse("user:ada account:ml")
+
+
+def test_the_example_of_the_page_is_good() -> None:
+    """docs/security.md."""
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yml\n(.*?)```", page, re.DOTALL)
+    tenants = yaml.safe_load(example)["web"]["tenants"]
+    assert {user: owners.parse(text) for user, text in tenants.items()} == {
+        "ada": {"user:ada"},
+        "vision": {"namespace:vision", "user:bob"},
+        "prometheus": None,
+    }
 
 
 def problems(tmp_path: Path, web: Mapping[str, object], users: tuple[str, ...] = ("ada",)) -> str:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from collector.web import Web
 from collector.web.incident_rows import time
+from collector.web.policy import USER
 from gateway import page
 from gateway.api import Api
 from gateway.api.operation import View
@@ -36,10 +37,14 @@ def _hello(view: View) -> dict[str, Any]:
 
 
 class Served:
-    """The cluster and its page's address. ``asked``: paths that were asked for, in order."""
+    """The cluster and its page's address. ``asked``: paths that were asked for, in order.
 
-    def __init__(self, cluster: SimulatedCluster, *, stream: bool = True) -> None:
+    ``owners``: the page is a user's who sees the jobs of these owners, as after its password.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, *, stream: bool = True, owners: str = "") -> None:
         self.cluster, self.streaming = cluster, stream
+        self.tenants = {"tenant": owners} if owners else {}
         self.asked: list[str] = []
         self._begun = 0
         self._open: list[asyncio.Queue[bytes | None]] = []
@@ -57,7 +62,13 @@ class Served:
     def start(self) -> None:
         """Serve, at the address it had before."""
         guard, pages = Guard(SelfMetrics(), SystemClock()), FakePages()
-        self._api = Api(self.cluster.model, guard, name="c1")
+        self._api = Api(
+            self.cluster.model,
+            guard,
+            name="c1",
+            tenants=self.tenants,
+            shown=page.paths("/metrics"),
+        )
         self._web = Web(pages, guard, [self.address], site=self._site)
         (self.address,) = self._run(self._web.start())
 
@@ -94,9 +105,17 @@ class Served:
         return future.result(PATIENCE_S)
 
     def _site(self, app: web.Application) -> None:
+        app.middlewares.append(self._named)
         self._api.add(app)
         page.add(app, agent_url=AGENT_URL)
         app.middlewares.append(self._count)
+
+    @web.middleware
+    async def _named(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        for user in self.tenants:
+            request[USER] = user
+        response: web.StreamResponse = await handler(request)
+        return response
 
     @web.middleware
     async def _count(self, request: web.Request, handler: Any) -> web.StreamResponse:

@@ -17,6 +17,7 @@ from tests.collector.web.served import loaded, pass_time, press, text
 from tests.gateway.cluster import SimulatedCluster
 from tests.gateway.page.conftest import SHOWN
 from tests.gateway.page.served import Served
+from tests.gateway.page.trouble import trouble
 from tests.wait import until
 
 pytestmark = pytest.mark.integration
@@ -60,6 +61,28 @@ def test_it_loads_without_a_word_in_the_console(page: Page) -> None:
     assert text(page, "#verdict-text").startswith("2 pages and 2 tickets open.")
     assert text(page, "#manner") == "Live, read "
     assert page.complaints == []
+
+
+def test_a_tenant_sees_its_own_jobs_and_their_nodes(browser: Browser) -> None:
+    """The same page, which asks where the stream is refused."""
+    cluster = SimulatedCluster(16)
+    trouble(cluster)
+    running = Served(cluster, owners="user:grace")
+    try:
+        page = loaded(browser.open(running.url), SHOWN)
+        own = [job for job in cluster.model.snapshot().jobs if job.owner == "user:grace"]
+        assert own
+        listed = "[...document.querySelectorAll('#jobs-list th a')].map((one) => one.textContent)"
+        assert page.evaluate(listed) == [job.id for job in own]
+        nodes = '(async () => (await import("/cluster/main.js")).map.cluster.nodes)()'
+        layout = cluster.model.snapshot().layout
+        assert set(page.evaluate(nodes)) == {
+            layout.nodes[row].name for job in own for row in job.nodes
+        }
+        assert "/api/v1/stream" not in running.asked
+        page.close()
+    finally:
+        running.close()
 
 
 def test_open_incidents_are_shown_in_the_order_of_the_api(page: Page, served: Served) -> None:
