@@ -25,7 +25,8 @@ MAX_PICTURES, MAX_PANELS = 20, 3
 
 def pictures(root: Path, alerts: Iterable[Alert]) -> dict[str, str]:
     """SVG documents of the first pages, by id of incident: the columns that their detectors judge,
-    of the device itself, with a line at the alert. What did not move is not drawn.
+    of the device itself, with a line at the alert. What did not move is not drawn, but the first of
+    them where none did: a line that ends there is what a lost device shows.
     """
     store = Store(root)
     found: dict[str, str] = {}
@@ -44,18 +45,21 @@ def _panels(store: Store, alert: Alert) -> list[Panel]:
     shown = dict.fromkeys(
         (one.kind, one.column) for name in alert.detectors for one in PAGES[name].shows
     )
-    made = (
+    made = [
         panel(store, window, kind, column, (root.id,))
         for kind, column in shown
         if kind == root.kind and not field(kind, column).states
-    )
+    ]
     mark = alert.incident.opened_ns // 1000
-    return [_named(one, root, mark) for one in made if _moves(one)][:MAX_PANELS]
+    moving = [one for one in made if _levels(one) > 1]
+    still = [one for one in made if _levels(one) == 1]
+    return [_named(one, root, mark) for one in moving[:MAX_PANELS] or still[:1]]
 
 
-def _moves(one: Panel) -> bool:
+def _levels(one: Panel) -> int:
+    """How many values it has."""
     values = one.rows["value"]
-    return values.filter(values.is_finite()).n_unique() > 1
+    return values.filter(values.is_finite()).n_unique()
 
 
 def _named(one: Panel, root: Device, mark: int) -> Panel:
