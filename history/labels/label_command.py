@@ -127,6 +127,6 @@ def _show(done: Mapping[str, Any], verdict: str) -> None:
 
 
 def _store(args: argparse.Namespace) -> Any:
-    from pipeline.store.query.store import Store  # noqa: PLC0415
+    from history.labels.stored import opened  # noqa: PLC0415
 
-    return Store(load(inputs(args)).config.storage.path)
+    return opened(load(inputs(args)).config)
