@@ -1,5 +1,6 @@
 """Runs as the job's own user: writes the file in the job's own view of its folders, by rename,
-sends the signal, and posts to its port. ``main(user, group, pid, signal, port, file, text)``.
+sends the signal, and posts to its port; one of them that fails costs no other.
+``main(user, group, pid, signal, port, file, text)``.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from collector.hint.post import post
@@ -17,21 +18,39 @@ from collector.sources.untrusted import folder_descriptor
 
 
 def main(argv: Sequence[str]) -> None:
-    """Exit code 1 with the reason on standard error."""
+    """Exit code 1 with the reasons on standard error."""
     user, group, pid, number, port = map(int, argv[:5])
     file, text = argv[5:7]
+    proc = Path(f"/proc/{pid}")
+
+    def notify(process: int) -> None:
+        if number and handles(procfs.read(proc / "status"), number):
+            signal.pidfd_send_signal(process, number)
+
+    def tell() -> None:
+        if port and is_here(pid):
+            post(port, token_of(environment_of(proc)), text)
+
     try:
         become(user, group)
         process = os.pidfd_open(pid)  # from here on it is this process, or none
-        if file:
-            write(Path(f"/proc/{pid}/root"), file, text)
-        if number and handles(procfs.read(Path(f"/proc/{pid}/status")), number):
-            signal.pidfd_send_signal(process, number)
-        if port and is_here(pid):
-            post(port, token_of(environment_of(Path(f"/proc/{pid}"))), text)
     except OSError as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(1)
+        sys.exit(str(error))
+    acts = (
+        lambda: write(proc / "root", file, text) if file else None,
+        lambda: notify(process),
+        tell,
+    )
+    if failed := [why for act in acts if (why := _failure(act))]:
+        sys.exit("; ".join(failed))
+
+
+def _failure(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except OSError as error:
+        return str(error) or type(error).__name__
+    return ""
 
 
 def become(user: int, group: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 
-SHOWS_S = 5.0
+TIMEOUT_S = 5.0
 MAX_ANSWER = 4096
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
 
@@ -18,7 +18,7 @@ def post(port: int, token: str, text: str) -> None:
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         "Connection: close\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", port), timeout=SHOWS_S) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S) as connection:
         connection.sendall(head.encode() + body)
         answer = connection.recv(MAX_ANSWER)
     status = _STATUS.match(answer)

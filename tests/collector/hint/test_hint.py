@@ -153,7 +153,9 @@ def reachable() -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.root
 def test_a_job_of_another_user_is_told(reachable: Path) -> None:
-    """Written as nobody into nobody's folder, with the signal; another user's folder is refused."""
+    """Written as nobody into nobody's folder, with the signal; another user's folder is refused,
+    which does not cost the signal.
+    """
     user = 65534
     own, roots = reachable / "own", reachable / "roots"
     own.mkdir()
@@ -167,8 +169,9 @@ def test_a_job_of_another_user_is_told(reachable: Path) -> None:
         until(lambda: b"told" in (job.receive(0.1) or b""), what="the signal")
         assert (own / "hint.json").stat().st_uid == user
         assert json.loads((own / "hint.json").read_text())["gpu_uuid"] == "GPU-03"
-        refused = Subscription(job.pid, user, user, str(roots / "hint.json"), 0)
+        refused = Subscription(job.pid, user, user, str(roots / "hint.json"), int(signal.SIGUSR1))
         assert "another user's folder" in give(refused, hint(PROBLEM, NOW, HOUR))
+        until(lambda: b"told" in (job.receive(0.1) or b""), what="the signal again")
         assert not list(roots.iterdir())
     finally:
         job.kill()
