@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from collector.node.trainings import Trainings
@@ -44,8 +44,8 @@ class SettingsWatch:
         for name, about in found.items():
             training = self._trainings.of_group(name)
             job = training.id if training else name
-            text = known[job] = json.dumps(about["problems"])
-            if self._known.get(job) != text and len(text) <= MAX_DOCUMENT:
+            text = known[job] = _document(about["problems"])
+            if self._known.get(job) != text:
                 facts: dict[str, Value] = {
                     "job": job,
                     "ranks": int(about["ranks"]),
@@ -53,3 +53,15 @@ class SettingsWatch:
                 }
                 yield Event(*at, self._node, "nccl_settings", facts)
         self._known = known
+
+
+def _document(problems: Sequence[Any]) -> str:
+    """Those that there is room for: the text of one may quote what a job wrote."""
+    kept: list[Any] = []
+    size = 2
+    for one in problems:
+        size_of_it = len(json.dumps(one)) + 2
+        if size + size_of_it <= MAX_DOCUMENT:
+            kept.append(one)
+            size += size_of_it
+    return json.dumps(kept)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.node.trainings import Training, Trainings
-from collector.sources.nccl.settings_watch import AGAIN_S, EVERY_S, SettingsWatch
+from collector.sources.nccl.settings_watch import AGAIN_S, EVERY_S, MAX_DOCUMENT, SettingsWatch
 from pipeline.clock import Instant
 from pipeline.frame import Device
 
@@ -52,6 +52,13 @@ def test_a_job_is_reported_when_something_else_is_known_of_it() -> None:
     assert told(watch, 3 * EVERY_S, 1) == []
     looks.found = {"71.0": {"ranks": 2, "problems": []}}
     assert told(watch, 4 * EVERY_S, 1) == [("71.0", [])]
+
+
+def test_a_problem_without_end_hides_no_other() -> None:
+    """A job may set a variable to as much as it likes."""
+    looks = Looks()
+    looks.found = {"71": {"ranks": 1, "problems": [{"why": "x" * MAX_DOCUMENT}, {"why": "y"}]}}
+    assert told(SettingsWatch(looks, NODE, Trainings()), 0.0, 1) == [("71", [{"why": "y"}])]
 
 
 def test_a_pod_is_its_training() -> None:
