@@ -34,7 +34,7 @@ AGENT = "http://127.0.0.1:9400"
 DEADLINE_S = 10.0
 MAX_BYTES = 16 << 20  # of one answer
 PAGE, MAX_PAGES = 1000, 100
-LONGEST = 512  # of a cell: a name of Kubernetes is 253 at most, 20 ids of incidents 340
+MAX_CELL = 512  # of a cell: a name of Kubernetes is 253 at most, 20 ids of incidents 340
 HEAD = ("job", "owner", "name", "state", "gpus", "nodes", "incidents")
 KEYS = ("id", *HEAD[1:])
 RIGHT = (False, False, False, False, True, True, False)
@@ -153,6 +153,6 @@ def _cells(row: Row) -> tuple[str, ...]:
 
     cells = (row["id"], row["owner"], row["name"], row["state"], row["gpus"], len(row["nodes"]))
     return (
-        *(printable(str(cell), LONGEST) for cell in cells),
-        printable(" ".join(row["incidents"]), LONGEST),
+        *(printable(str(cell), MAX_CELL) for cell in cells),
+        printable(" ".join(row["incidents"]), MAX_CELL),
     )
