@@ -27,7 +27,7 @@ class LearntModel:
     def __init__(self, path: str, judge: Judge, metrics: SelfMetrics) -> None:
         self._judging = next((one for one in judge.memories if isinstance(one, Calibrated)), None)
         self._metrics = metrics
-        self._said_s, self._counted = -REPEAT_S, 0
+        self._sent_s, self._counted = -REPEAT_S, 0
         self._model: Calibration | None = None
         self._keeps = False
         try:
@@ -39,9 +39,9 @@ class LearntModel:
 
     def events(self, second: int) -> tuple[Event, ...]:
         """What is said in a second that is judged: in the first, and once in ten minutes."""
-        if second // REPEAT_S == self._said_s // REPEAT_S:
+        if second // REPEAT_S == self._sent_s // REPEAT_S:
             return ()
-        self._said_s = second
+        self._sent_s = second
         judged_by = None if self._judging is None else self._judging.model
         model = judged_by if self._keeps else self._model
         if model is None and judged_by is None:

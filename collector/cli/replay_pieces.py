@@ -110,7 +110,7 @@ class Answer:
 def answer(question: Question) -> Answer:
     """In a worker: all lines of a piece."""
     counted = Counted()
-    return Answer(list(said(question, counted)), counted)
+    return Answer(list(output_lines(question, counted)), counted)
 
 
 def merged(answers: Iterable[Answer]) -> Iterator[Line]:
@@ -118,7 +118,9 @@ def merged(answers: Iterable[Answer]) -> Iterator[Line]:
     return merge(*(one.lines for one in answers), key=lambda line: line.place)
 
 
-def said(question: Question, counted: Counted, step: Step = lambda _: None) -> Iterator[Line]:
+def output_lines(
+    question: Question, counted: Counted, step: Step = lambda _: None
+) -> Iterator[Line]:
     """The lines of an answer, in their order; ``counted`` grows meanwhile.
 
     ConfigError where there is no such store; RefusedError, OSError.

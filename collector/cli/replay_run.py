@@ -14,7 +14,7 @@ from pathlib import Path
 from collector.cli.local_copy import near
 from collector.cli.options import inputs
 from collector.cli.progress import Progress
-from collector.cli.replay_pieces import Counted, Line, Question, answer, merged, said
+from collector.cli.replay_pieces import Counted, Line, Question, answer, merged, output_lines
 from collector.cli.spread import spread
 from collector.cli.time_args import interval
 from collector.config.load import load
@@ -75,7 +75,7 @@ def _here(question: Question, bar: Progress) -> int:
             bar((time_ns // 1000 - begin_us) / max(end_us - begin_us, 1))
 
         counted = Counted()
-        return _print(asked, said(asked, counted, step), counted, bar)
+        return _print(asked, output_lines(asked, counted, step), counted, bar)
 
 
 def _spread(question: Question, executor: Executor, bar: Progress, *, is_far: bool) -> int:
