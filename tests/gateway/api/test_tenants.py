@@ -7,6 +7,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -206,9 +207,18 @@ def test_words_about_shared_things_and_words_of_people_are_left_out(
     cluster.find(cluster.node(0), "xid", "Job 60 of bob crashed.", jobs=("60",), **more)
     cluster.end(cluster.find(cluster.gpu(1, 0), "xid", "bob, earlier.", jobs=("61",), **more))
     cluster.find(cluster.gpu(1, 1), "xid", "bob, but who was it?", **more)
+    cluster.find(cluster.gpu(3, 0), "xid", "Beside bob's secret-model.", jobs=("73",), **more)
+    own = cluster.find(cluster.gpu(0, 5), "gpu_lost", "GPU 5 is lost.", jobs=("71",))
+    cluster.incidents[-1] = replace(
+        cluster.incidents[-1],
+        acknowledged_ns=cluster.clock.time_ns(),
+        acknowledged_by="bob",
+        note="bob looks",
+    )
     (listed,) = asked(cluster, tmp_path, "ada", ["/api/v1/incidents?state=all"])
     ids = [row["id"] for row in listed["incidents"]]
-    assert len(ids) == 5
+    assert len(ids) == 7
+    assert {row["id"]: row["summary"] for row in listed["incidents"]}[own.id] == own.summary
     paths = ["/api/v1/jobs", "/api/v1/health", "/api/v1/health?node=node-0003", "/api/v1/topology"]
     found = asked(cluster, tmp_path, "ada", [*paths, *(f"/api/v1/incidents/{i}" for i in ids)])
     assert {each.status for each in found} == {200}
