@@ -63,6 +63,8 @@ CATALOGUE: tuple[Action, ...] = (
     "UNKNOWN",
 )
 RECOVERY: tuple[Action, ...] = ("NONE", "COMPONENT_RESET", "CONTACT_SUPPORT", "RESTART_BM")
+# What is advised where a code comes back (detectors/xid/repetition.py).
+REPEATED: tuple[Action, ...] = ("RUN_DCGMEUD", "RUN_FIELDDIAG", "CONTACT_SUPPORT")
 XIDS = (
     XID.sub(
         "application",
@@ -75,7 +77,7 @@ XIDS = (
             "one GPU"
         ),
     ),
-    XID.sub("repeated", "page", "RUN_DCGMEUD", certain=False, exonerates=True),
+    XID.sub("repeated", "page", *REPEATED, certain=False, exonerates=True),
     XID.sub("gpu", "page", *CATALOGUE),
     XID.sub("memory", "page", *CATALOGUE),
     XID.sub("nvlink", "page", *CATALOGUE, shared=OF_NODE | {"nvlink_domain"}),
