@@ -22,12 +22,14 @@ UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def reduced(tests: Path, folder: Path, spoil: Spoil = str) -> Iterator[Path]:
     """A file in ``folder`` for each test of a file, with its alerts and the recordings that they
-    read. ``spoil`` changes the alerts' expressions.
+    read; with all rules where the test asks an expression, which may read any. ``spoil`` changes
+    the alerts' expressions.
     """
     document = _read(tests)
     names = [Path(name).stem for name in document["rule_files"]]
     for number, case in enumerate(document["tests"]):
-        asked = {question["alertname"] for question in case["alert_rule_test"]}
+        alerts = {question["alertname"] for question in case.get("alert_rule_test", ())}
+        asked = None if case.get("promql_expr_test") else alerts
         path = folder / f"{tests.stem}-{number}.yaml"
         rules = path.with_suffix(".rules")
         rules.write_text(_text({"groups": list(_groups(names, asked, spoil))}), encoding="utf-8")
@@ -43,12 +45,13 @@ def seldom(tests: Path, folder: Path) -> Iterator[Path]:
     document = _read(tests)
     shipped = [str((tests.parent / name).resolve()) for name in document["rule_files"]]
     for number, case in enumerate(document["tests"]):
-        last_s = max(seconds(question["eval_time"]) for question in case["alert_rule_test"])
+        questions = [*case.get("alert_rule_test", ()), *case.get("promql_expr_test", ())]
+        last_s = max(seconds(question["eval_time"]) for question in questions)
         nobody = {"eval_time": f"{last_s}s", "alertname": "Nobody", "exp_alerts": []}
         interval = f"{max(1, last_s // MOMENTS)}s"
         path = folder / f"{tests.stem}-{number}-seldom.yaml"
         few = {**document, "rule_files": shipped, "evaluation_interval": interval}
-        few["tests"] = [{**case, "alert_rule_test": [nobody]}]
+        few["tests"] = [{**case, "alert_rule_test": [nobody], "promql_expr_test": []}]
         path.write_text(_text(few), encoding="utf-8")
         yield path
 
@@ -65,9 +68,14 @@ def _read(tests: Path) -> dict[str, Any]:
     return document
 
 
-def _groups(names: list[str], asked: set[str], spoil: Spoil) -> Iterator[dict[str, Any]]:
+def _groups(names: list[str], asked: set[str] | None, spoil: Spoil) -> Iterator[dict[str, Any]]:
+    """With ``asked`` the rules that are asked for and read for them, else all."""
     documents = [group.document() for name in names for group in SETS[name][1]]
-    kept = asked | _read_by([rule for each in documents for rule in each["rules"]], asked)
+    every = [rule for each in documents for rule in each["rules"]]
+    if asked is None:
+        kept = {rule.get("alert") or rule["record"] for rule in every}
+    else:
+        kept = asked | _read_by(every, asked)
     for document in documents:
         rules = [
             {**rule, "expr": spoil(rule["expr"])} if "alert" in rule else rule
