@@ -50,7 +50,10 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray": ("pipeline/pieces/on_ray.py",),
     "obstore": ("pipeline/store/remote/objects.py",),
     "cramjam": ("history/site/remote_read.py",),
-    "google": ("history/site/messages.py", "history/site/remote_read.py"),
+    "google": (
+        *("history/site/messages.py", "history/site/remote_read.py"),
+        "history/site/streamed.py",
+    ),
     "nats": ("collector/bus/", "gateway/"),
     "nacl": ("collector/bus/credentials.py",),
     "river": ("evaluation/baselines/",),

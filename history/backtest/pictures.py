@@ -7,8 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import polars as pl
-
 from collector.explaining.picture import panel
 from detectors import PAGES
 from history.backtest.judged import Alert
@@ -64,5 +62,4 @@ def _levels(one: Panel) -> int:
 
 def _named(one: Panel, root: Device, mark: int) -> Panel:
     """With the device as operators call it."""
-    rows = one.rows.with_columns(name=pl.lit(device_name(root) or root.id))
-    return replace(one, rows=rows, mark=mark)
+    return replace(one.named(device_name(root) or root.id), mark=mark)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from html import escape
 from itertools import pairwise
@@ -38,6 +38,10 @@ class Panel:
     rows: pl.DataFrame
     dots: bool = False
     mark: int | None = None
+
+    def named(self, name: str) -> Panel:
+        """With one name for its line."""
+        return replace(self, rows=self.rows.with_columns(name=pl.lit(name)))
 
 
 def svg(panels: Sequence[Panel]) -> str:

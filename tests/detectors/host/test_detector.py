@@ -387,6 +387,8 @@ NO_FAULT = {
     *("gpu_process_started", "gpu_process_ended", "job_started", "job_ended"),
     *("maintenance_started", "maintenance_ended", "incident_acknowledged", "config_reloaded"),
     *("incident_labelled", "shadow_mode_left", "shadow_mode_entered", "repair_step"),
+    # what a job asked of NCCL is for its owner; a model of calibration is the gateway's own
+    *("nccl_settings", "calibration_changed"),
     # a training's container: its exit code is the job's; the kernel reports what killed it
     "pod_ended",
     # a check before a job: its outcome is the admission's, and its measures are compared there
