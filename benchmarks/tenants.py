@@ -27,7 +27,7 @@ from tests.tenants.attacks import MORE, TEN
 
 CLONE_NEWNET = 0x40000000  # sched.h
 ALL = {**TEN, **MORE}
-LIMIT_MIB = 512  # of the pod's agent; the unit has MemoryHigh=512M and MemoryMax=768M
+LIMIT_MIB = 512  # the pod has 640, the unit MemoryHigh=640M and MemoryMax=768M
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

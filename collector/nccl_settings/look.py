@@ -5,6 +5,7 @@ read on the way. ``main(proc, sysfs, host)`` prints ``{job: {"ranks": n, "proble
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,15 +18,19 @@ from collector.nccl_settings.words import document
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.library import Versions, search
 from collector.sources.nccl.discovery.scan import Scanner
+from collector.sources.nccl.settings_watch import MAX_DOCUMENT, fitting
+from collector.sources.tenants.limits import ONE_THREAD, SETTINGS_BYTES, confine
 from pipeline import child
 
 TIMEOUT_S = 20.0
-MAX_JOBS, MAX_PROBLEMS = 64, 16
+MAX_JOBS = 64
+MAX_BYTES = 2 * MAX_JOBS * MAX_DOCUMENT  # of an answer: none of its jobs takes another's room
 Triage = Callable[[], Mapping[str, Any]]
 
 
 def main(argv: Sequence[str]) -> None:
     """Exit code 1 where /proc cannot be listed."""
+    confine(SETTINGS_BYTES)
     proc, sysfs, host = Path(argv[0]), Path(argv[1]), argv[2]
     try:
         found = Scanner(proc).scan(0.0).processes
@@ -35,7 +40,7 @@ def main(argv: Sequence[str]) -> None:
     jobs = ranks_by_job(proc, node_facts(host, proc, sysfs), versioned(proc, found))
     listed = list(jobs.items())[:MAX_JOBS]
     whole = {
-        job: {"ranks": len(ranks), "problems": [*map(document, problems(ranks))][:MAX_PROBLEMS]}
+        job: {"ranks": len(ranks), "problems": fitting([*map(document, problems(ranks))])}
         for job, ranks in listed
     }
     sys.stdout.write(json.dumps(whole))
@@ -57,7 +62,9 @@ def triage(proc: Path, sysfs: Path, host: str) -> Triage:
 
     def look() -> Mapping[str, Any]:
         argv = child.python("collector.nccl_settings.look", str(proc), str(sysfs), host)
-        done = child.run(argv, timeout_s=TIMEOUT_S)
+        done = child.run(
+            argv, timeout_s=TIMEOUT_S, max_bytes=MAX_BYTES, env=os.environ | ONE_THREAD
+        )
         if done.returncode != 0:
             raise OSError(done.stderr.decode(errors="replace")[:200] or "no answer in time")
         found = json.loads(done.stdout)

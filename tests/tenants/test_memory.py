@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from collector.sources.nccl.inspector.watch import NODE_RANKS, RANKS
-from collector.sources.tenants.limits import LOGS_BYTES, NCCL_BYTES, TASKS_BYTES
+from collector.sources.tenants.limits import (
+    LOGS_BYTES,
+    NCCL_BYTES,
+    SETTINGS_BYTES,
+    TASKS_BYTES,
+)
 from tests.collector.sources.nccl.inspector.lines import line
 from tests.tenants.node import ALICE, MALLORY, Node, reports
 from tests.wait import PATIENCE_S
@@ -112,7 +117,7 @@ def test_the_units_limits_hold_agent_and_children() -> None:
         if row.startswith(("Memory", "OOMPolicy"))
     )
     agent, driver, sealing = 72, 20, 160  # MiB: docs/operating.md
-    children = (NCCL_BYTES + LOGS_BYTES + TASKS_BYTES) >> 20
+    children = (NCCL_BYTES + LOGS_BYTES + TASKS_BYTES + SETTINGS_BYTES) >> 20
     needed = children + agent + driver + sealing
     assert needed < int(unit["MemoryHigh"].removesuffix("M")) < int(unit["MemoryMax"][:-1])
     assert unit["OOMPolicy"] == "continue"

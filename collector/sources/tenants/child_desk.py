@@ -35,6 +35,7 @@ from collector.sources.tenants.frames import (
     Message,
     framed,
 )
+from collector.sources.tenants.limits import ONE_THREAD
 from collector.sources.tenants.serve import Answer, Failure, Request
 from pipeline.catalog import agent
 from pipeline.child import Child, python
@@ -47,8 +48,6 @@ IDLE_S = 60.0
 # of a tenant.
 MAX_STUCK = 6
 MIN_CPU_S = 1.0  # that a look may use where the account is nearly empty
-# One thread, one arena of malloc, no cache of compiled modules to write.
-_ENVIRONMENT = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class ReaderOf(NamedTuple):
@@ -211,7 +210,7 @@ class ChildDesk:
         if self._child is None:
             if len(self.stuck()) >= MAX_STUCK:
                 raise _EndedError("stuck", f"{MAX_STUCK} children hang in the kernel")
-            self._child = Child(self._argv, env={**os.environ, **_ENVIRONMENT})
+            self._child = Child(self._argv, env={**os.environ, **ONE_THREAD})
             self._frames = Frames(MAX_ANSWER)
             self.starts += 1
         return self._child

@@ -7,9 +7,13 @@ import resource
 from pathlib import Path
 
 # Together with the agent (72 MiB), the driver child (20) and sealing (160) below the unit's
-# MemoryHigh of 512 MiB. A dump of PyTorch's default 2,000 entries with 30 stack frames each takes
+# MemoryHigh of 640 MiB. A dump of PyTorch's default 2,000 entries with 30 stack frames each takes
 # 85 MiB, a RAS reply of 32 MiB 150.
 NCCL_BYTES, LOGS_BYTES, TASKS_BYTES = 176 << 20, 40 << 20, 40 << 20
+# Of it libraries have 54 MiB, hardly touched; the child lasts seconds in ten minutes.
+SETTINGS_BYTES = 96 << 20
+# One thread, one arena of malloc: each takes memory.
+ONE_THREAD = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
 ADDRESS_BYTES = 2 << 30  # of address space, most of which is never touched
 
 

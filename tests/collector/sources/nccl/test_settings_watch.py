@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import Future
+from threading import Event
 from typing import Any
 
 from collector.node.trainings import Training, Trainings
-from collector.sources.nccl.settings_watch import AGAIN_S, EVERY_S, MAX_DOCUMENT, SettingsWatch
+from collector.sources.nccl.settings_watch import (
+    AGAIN_S,
+    EVERY_S,
+    MAX_DOCUMENT,
+    SettingsWatch,
+    Triage,
+    aside,
+)
 from pipeline.clock import Instant
 from pipeline.frame import Device
+from tests.wait import PATIENCE_S
 
 NODE, AT = Device("n1", "node", "n1"), Instant(5, 5)
 POD = "1b9f7c1e-0000-4000-8000-00000000000a"
@@ -29,6 +39,16 @@ class Looks:
         return self.found
 
 
+def at_once(triage: Triage) -> Future[Mapping[str, Any]]:
+    """A look that is over when it has begun."""
+    looking: Future[Mapping[str, Any]] = Future()
+    try:
+        looking.set_result(triage())
+    except OSError as error:
+        looking.set_exception(error)
+    return looking
+
+
 def told(watch: SettingsWatch, now_s: float, *pids: int) -> list[tuple[str, list[Any]]]:
     """Job and problems of each event."""
     return [
@@ -40,7 +60,7 @@ def told(watch: SettingsWatch, now_s: float, *pids: int) -> list[tuple[str, list
 def test_a_job_is_reported_when_something_else_is_known_of_it() -> None:
     """After ten minutes, or one where processes came or went; a look that fails costs nothing."""
     looks = Looks()
-    watch = SettingsWatch(looks, NODE, Trainings())
+    watch = SettingsWatch(looks, NODE, Trainings(), at_once)
     assert told(watch, 0.0) == []
     assert told(watch, 0.0, 1, 2) == [("71.0", [{"level": "wrong"}])]
     assert told(watch, EVERY_S - 1, 1, 2) == []
@@ -54,11 +74,35 @@ def test_a_job_is_reported_when_something_else_is_known_of_it() -> None:
     assert told(watch, 4 * EVERY_S, 1) == [("71.0", [])]
 
 
+def test_nobody_waits_for_a_look_that_jobs_make_last() -> None:
+    """Reading goes on; the look's answer comes with a later reading, and no second one begins."""
+    looks, over = Looks(), Event()
+
+    def slow() -> Mapping[str, Any]:
+        assert over.wait(PATIENCE_S)
+        return looks()
+
+    begun = []
+
+    def start(triage: Triage) -> Future[Mapping[str, Any]]:
+        begun.append(aside(triage))
+        return begun[-1]
+
+    watch = SettingsWatch(slow, NODE, Trainings(), start)
+    assert told(watch, 0.0, 1) == told(watch, 2 * EVERY_S, 1) == []
+    over.set()
+    begun[0].result(PATIENCE_S)
+    assert told(watch, 2 * EVERY_S + 1, 1) == [("71.0", [{"level": "wrong"}])]
+    assert len(begun) == 1
+
+
 def test_a_problem_without_end_hides_no_other() -> None:
     """A job may set a variable to as much as it likes."""
     looks = Looks()
     looks.found = {"71": {"ranks": 1, "problems": [{"why": "x" * MAX_DOCUMENT}, {"why": "y"}]}}
-    assert told(SettingsWatch(looks, NODE, Trainings()), 0.0, 1) == [("71", [{"why": "y"}])]
+    assert told(SettingsWatch(looks, NODE, Trainings(), at_once), 0.0, 1) == [
+        ("71", [{"why": "y"}])
+    ]
 
 
 def test_a_pod_is_its_training() -> None:
@@ -66,5 +110,5 @@ def test_a_pod_is_its_training() -> None:
     trainings, looks = Trainings(), Looks()
     trainings.learn({}, {POD: Training("ml/llm.1a2b", "ml", "llm", "PyTorchJob")})
     looks.found = {f"pod{POD}": {"ranks": 1, "problems": []}}
-    watch = SettingsWatch(looks, NODE, trainings)
+    watch = SettingsWatch(looks, NODE, trainings, at_once)
     assert told(watch, 0.0, 1) == [("ml/llm.1a2b", [])]
