@@ -15,7 +15,7 @@ MAX_BYTES = 200_000
 def test_every_dashboard_has_a_picture_on_the_page() -> None:
     """Nothing is missing, and no picture is left of a dashboard that is gone."""
     shown = re.findall(
-        r"!\[[^\]]+\]\(images/dashboards/(\w+)\.png\)", PAGE.read_text(encoding="utf-8")
+        r"!\[[^\]]+\]\(images/dashboards/([\w-]+)\.png\)", PAGE.read_text(encoding="utf-8")
     )
     assert set(shown) == {path.stem for path in PICTURES.glob("*.png")} == NAMES
     assert len(shown) == len(set(shown))
