@@ -142,7 +142,7 @@ class Judge:
             (detector, source, finding_from(values))
             for detector, source, values in document["failing"]
         )
-        past = PastIncidents.of(document.get("past", {}))  # versions before 0.5 kept none
+        past = PastIncidents.of(document.get("past", {}))  # older snapshots kept none
         samples: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
         for label, array in state.items():
             if label not in (FINDINGS, OLD_FINDINGS):

@@ -17,7 +17,7 @@ PATIENCE_S = 300.0
 
 # Between two questions. One that is costly (a page of a thousand series, a process) is asked less
 # often, or waiting takes the CPU time of what is waited for.
-NAP_S, LONGEST_NAP_S = 0.02, 0.5
+NAP_S, MAX_NAP_S = 0.02, 0.5
 NAP_FOR_COST = 4.0
 
 
@@ -46,6 +46,6 @@ def until(
             assert not (death := server.death()), f"waited in vain for {what}: {death}"
         now = time.monotonic()
         assert now < deadline, f"waited {seconds:g} s in vain for {what}"
-        time.sleep(min(max(NAP_S, NAP_FOR_COST * (now - asked)), LONGEST_NAP_S))
+        time.sleep(min(max(NAP_S, NAP_FOR_COST * (now - asked)), MAX_NAP_S))
         asked = time.monotonic()
     return answer

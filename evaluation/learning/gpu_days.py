@@ -23,6 +23,10 @@ COUNTERS = (
     "ecc_corrected_volatile", "ecc_uncorrected_volatile", "pcie_replays",
     "throttled_hw_thermal_nanoseconds", "throttled_hw_power_brake_nanoseconds",
 )  # fmt: skip
+# Bounds of a slope: chance in few GPUs must not explain a fault away. Dynamic power is f V^2,
+# about the cube of the clock: twice that exponent. K per W: a GPU of 500 W would be 100 K above its
+# air, which none survives.
+MAX_POWER_BY_CLOCK, MAX_KELVIN_PER_WATT = 6.0, 0.2
 BUSY_PERCENT = 50.0  # a clock and a power say something of a GPU that works
 MIN_PEERS = 4  # in a node, itself included: of fewer no median is anybody's
 MIN_BUCKETS = 4  # of a day: an hour of work
@@ -83,7 +87,7 @@ def gpu_days(found: Quarters) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         clock = _beside(np.log(np.where(busy, at["sm_clock_megahertz"], np.nan)), node)
         power = _beside(np.log(np.where(busy, at["power_milliwatts"], np.nan)), node)
-        power = power - _slope(power, clock, 6.0) * clock
+        power = power - _slope(power, clock, MAX_POWER_BY_CLOCK) * clock
         limit = _beside(np.log(at["power_limit_enforced_milliwatts"]), node)
     temperature = _beside(np.where(busy, at["temperature_celsius"], np.nan), node)
     memory = _beside(np.where(busy, at["memory_temperature_celsius"], np.nan), node)
@@ -91,7 +95,7 @@ def gpu_days(found: Quarters) -> Floats:
     daily = {
         "clock": -_median(clock),
         "power": _median(power),
-        "heat": _median(temperature - _slope(temperature, watts, 0.2) * watts),
+        "heat": _median(temperature - _slope(temperature, watts, MAX_KELVIN_PER_WATT) * watts),
         "memory_heat": _median(memory),
     }
     changes = {f"{name}_change": _change(daily[name]) for name in daily}

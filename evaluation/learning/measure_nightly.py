@@ -1,5 +1,5 @@
 """What the nightly list is worth: how many of its ten are really ill, and how long before anybody
-would have been told.
+would have been reported.
 """
 
 from __future__ import annotations

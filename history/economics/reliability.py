@@ -13,6 +13,7 @@ from evaluation.metrics.intervals import poisson_interval
 
 HOUR_MS = 3_600_000
 NORMAL_95 = 1.959963984540054  # of the standard normal distribution: 95 % lie within
+MIN_ENDED = 2  # of an interval
 HALF = 0.5 + 1e-12  # a product of fractions may miss a half by its last digits
 FALSE_DISCOVERIES = 0.05  # of the nodes that are named lemons: Benjamini and Hochberg (1995)
 
@@ -63,7 +64,8 @@ class Median(NamedTuple):
 def median_duration(durations: Iterable[Duration]) -> Median:
     """Median by the product-limit estimate (Kaplan and Meier 1958): repairs that still last count
     for as long as they have. Interval: Greenwood's variance on the scale of log(-log S), read at
-    one half (Brookmeyer and Crowley 1982; Kalbfleisch and Prentice 1980).
+    one half (Brookmeyer and Crowley 1982; Kalbfleisch and Prentice 1980); 0 to infinity where fewer
+    than two ended, which have no variance.
 
     >>> median_duration([Duration(1, True), Duration(2, True), Duration(9, False)]).estimate
     2
@@ -84,7 +86,10 @@ def median_duration(durations: Iterable[Duration]) -> Median:
             low = min(low, hours if below <= HALF else inf)
             high = min(high, hours if above <= HALF else inf)
         left -= len(those)
-    return Median(len(ordered), sum(one.ended for one in ordered), estimate, low, high)
+    every = sum(one.ended for one in ordered)
+    if every < MIN_ENDED:
+        low, high = 0.0, inf
+    return Median(len(ordered), every, estimate, low, high)
 
 
 def _band(survival: float, variance: float) -> tuple[float, float]:

@@ -30,7 +30,7 @@ class RayCluster:
     """
 
     def __init__(self, address: str) -> None:
-        # Ray reports its use to its makers unless it is told not to.
+        # Ray reports its use to its makers unless this forbids it.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # A GPU of the cluster is none of ours, and Ray would hide it with a warning.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

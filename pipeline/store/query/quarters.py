@@ -58,7 +58,7 @@ def gpu_quarters(
 
 
 def _models(store: Store) -> dict[str, str]:
-    """Model of each GPU by its id, as was last told."""
+    """Model of each GPU by its id, as it was last reported."""
     wanted = store.table("devices").filter(pl.col("kind") == "gpu")
     rows = store.collect(wanted.select("time", "device", "attributes")).sort("time")
     return {

@@ -38,7 +38,9 @@ def rolled_out(plan: Plan) -> None:
             if begins > plan.end_s - 2 * HOUR:
                 return
             _drain(plan, node, begins)
-            act = partial(_new_driver, node=node, slower=slower, draws=draws, told=wave % 2 == 0)
+            act = partial(
+                _new_driver, node=node, slower=slower, draws=draws, announced=wave % 2 == 0
+            )
             plan.inject(begins, act)
         done, at = end, at + plan.draw("hours_between") * HOUR
 
@@ -52,9 +54,9 @@ def _drain(plan: Plan, node: int, at_s: float) -> None:
 
 
 def _new_driver(
-    world: FleetState, *, node: int, slower: float, draws: float, told: bool
+    world: FleetState, *, node: int, slower: float, draws: float, announced: bool
 ) -> Process:
-    if told:
+    if announced:
         facts: dict[str, Value] = {"reason": f"driver {NEW_DRIVER}", "seconds": 3600}
         world.tell_node(JOBS, node, "maintenance_started", facts)
         yield MINUTE
@@ -68,6 +70,6 @@ def _new_driver(
     for gpu in range(node * GPUS, (node + 1) * GPUS):
         effects.describe(world, gpu, driver_version=NEW_DRIVER)
     repair.power(world, node, on=True)
-    if told:
+    if announced:
         yield 10 * MINUTE
         world.tell_node(JOBS, node, "maintenance_ended")

@@ -26,7 +26,7 @@ def is_of(device: Device, host: str) -> bool:
 
 
 def onsets(findings: Sequence[Finding], host: str) -> dict[tuple[str, str], float]:
-    """When each fault of a host's devices was first told, seconds."""
+    """When each fault of a host's devices was first reported, seconds."""
     seen: dict[tuple[str, str], float] = {}
     for one in findings:
         if is_of(one.device, host) and one.phase == "onset":

@@ -30,7 +30,7 @@ def finding(clock: FakeClock, index: int, severity: Severity, fault: str = FAULT
 
 
 class Fleet:
-    """Incidents of the findings that it is told."""
+    """Incidents of the findings that it is given."""
 
     def __init__(self) -> None:
         self.clock, self.fusion = FakeClock(), Calibrated(Incidents())

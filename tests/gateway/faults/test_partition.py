@@ -6,6 +6,7 @@ Real publishers in processes of their own, a real broker and two real gateways.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -27,7 +28,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-NAMESPACE, HERE, THERE = "tocsin-cut", "tocsin0", "tocsin1"
+# Of this process: a run beside another has its own.
+NAMESPACE, HERE, THERE = (f"cut{os.getpid()}{end}" for end in ("", "a", "b"))
 # The range for benchmarks (RFC 2544), which no machine routes.
 OURS, THEIRS = "198.18.77.1", "198.18.77.2"
 AGENTS = """
@@ -44,7 +46,7 @@ with Reading(hosts):
 
 
 def ip(*arguments: str) -> None:
-    """Of iproute2; the test is skipped where it may not."""
+    """Of iproute2; the test is skipped where the kernel or its rights do not have it."""
     done = subprocess.run([need("ip", "iproute2"), *arguments], check=False, capture_output=True)
     if done.returncode:
         pytest.skip(f"ip {' '.join(arguments)}: {done.stderr.decode().strip()}")

@@ -29,7 +29,8 @@ def test_medians_and_their_intervals_are_those_of_lifelines() -> None:
             band = theirs.confidence_interval_
             low, high = lifelines.utils.median_survival_times(band).iloc[0].tolist()
             ours = median_duration(map(Duration, hours.tolist(), ended.tolist()))
-            assert (ours.low, ours.high) == pytest.approx((low, high))
+            if ended.sum() > 1:  # of fewer it gives an interval without width
+                assert (ours.low, ours.high) == pytest.approx((low, high))
             # At exactly one half it takes the next time, where its product is a digit above.
             if abs(theirs.survival_function_.iloc[:, 0] - 0.5).min() > 1e-9:
                 assert ours.estimate == pytest.approx(theirs.median_survival_time_)

@@ -49,7 +49,7 @@ def at_once(triage: Triage) -> Future[Mapping[str, Any]]:
     return looking
 
 
-def told(watch: SettingsWatch, now_s: float, *pids: int) -> list[tuple[str, list[Any]]]:
+def reported(watch: SettingsWatch, now_s: float, *pids: int) -> list[tuple[str, list[Any]]]:
     """Job and problems of each event."""
     return [
         (str(event.attributes["job"]), json.loads(str(event.attributes["document"])))
@@ -61,17 +61,17 @@ def test_a_job_is_reported_when_something_else_is_known_of_it() -> None:
     """After ten minutes, or one where processes came or went; a look that fails costs nothing."""
     looks = Looks()
     watch = SettingsWatch(looks, NODE, Trainings(), at_once)
-    assert told(watch, 0.0) == []
-    assert told(watch, 0.0, 1, 2) == [("71.0", [{"level": "wrong"}])]
-    assert told(watch, EVERY_S - 1, 1, 2) == []
-    assert told(watch, EVERY_S, 1, 2) == []
+    assert reported(watch, 0.0) == []
+    assert reported(watch, 0.0, 1, 2) == [("71.0", [{"level": "wrong"}])]
+    assert reported(watch, EVERY_S - 1, 1, 2) == []
+    assert reported(watch, EVERY_S, 1, 2) == []
     assert looks.count == 2
-    assert told(watch, EVERY_S + AGAIN_S, 1, 2, 3) == []
+    assert reported(watch, EVERY_S + AGAIN_S, 1, 2, 3) == []
     assert looks.count == 3
     looks.found = {}
-    assert told(watch, 3 * EVERY_S, 1) == []
+    assert reported(watch, 3 * EVERY_S, 1) == []
     looks.found = {"71.0": {"ranks": 2, "problems": []}}
-    assert told(watch, 4 * EVERY_S, 1) == [("71.0", [])]
+    assert reported(watch, 4 * EVERY_S, 1) == [("71.0", [])]
 
 
 def test_nobody_waits_for_a_look_that_jobs_make_last() -> None:
@@ -89,10 +89,10 @@ def test_nobody_waits_for_a_look_that_jobs_make_last() -> None:
         return begun[-1]
 
     watch = SettingsWatch(slow, NODE, Trainings(), start)
-    assert told(watch, 0.0, 1) == told(watch, 2 * EVERY_S, 1) == []
+    assert reported(watch, 0.0, 1) == reported(watch, 2 * EVERY_S, 1) == []
     over.set()
     begun[0].result(PATIENCE_S)
-    assert told(watch, 2 * EVERY_S + 1, 1) == [("71.0", [{"level": "wrong"}])]
+    assert reported(watch, 2 * EVERY_S + 1, 1) == [("71.0", [{"level": "wrong"}])]
     assert len(begun) == 1
 
 
@@ -100,7 +100,7 @@ def test_a_problem_without_end_hides_no_other() -> None:
     """A job may set a variable to as much as it likes."""
     looks = Looks()
     looks.found = {"71": {"ranks": 1, "problems": [{"why": "x" * MAX_DOCUMENT}, {"why": "y"}]}}
-    assert told(SettingsWatch(looks, NODE, Trainings(), at_once), 0.0, 1) == [
+    assert reported(SettingsWatch(looks, NODE, Trainings(), at_once), 0.0, 1) == [
         ("71", [{"why": "y"}])
     ]
 
@@ -111,4 +111,4 @@ def test_a_pod_is_its_training() -> None:
     trainings.learn({}, {POD: Training("ml/llm.1a2b", "ml", "llm", "PyTorchJob")})
     looks.found = {f"pod{POD}": {"ranks": 1, "problems": []}}
     watch = SettingsWatch(looks, NODE, trainings, at_once)
-    assert told(watch, 0.0, 1) == [("ml/llm.1a2b", [])]
+    assert reported(watch, 0.0, 1) == [("ml/llm.1a2b", [])]
