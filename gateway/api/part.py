@@ -53,7 +53,7 @@ class _Part:
         names = [layout.nodes[row].name for row in sorted(self._nodes)]
         own = Layouts().of(names, gpus.devices, ports.devices)
         sent_ns = np.array([whole.sent_ns[layout.node_at[n.name]] for n in own.nodes], np.int64)
-        findings = tuple(self._told(one) for one in whole.findings if self._own(one.device))
+        findings = tuple(self._finding(one) for one in whole.findings if self._own(one.device))
         levels = levels_of(
             own,
             gpus,
@@ -73,9 +73,9 @@ class _Part:
             findings,
             tuple(self._incident(one) for one in whole.incidents if self._own(one.root)),
             tuple(self._past(one) for one in whole.past if self._own(one.incident.root)),
-            {k: self._told(one) for k, one in whole.current.items() if self._own(one.device)},
+            {k: self._finding(one) for k, one in whole.current.items() if self._own(one.device)},
             sent_ns,
-            {k: self._told(one) for k, one in whole.ended.items() if self._own(one.device)},
+            {k: self._finding(one) for k, one in whole.ended.items() if self._own(one.device)},
         )
 
     def _placed(self, job: Job, own: Layout) -> Job:
@@ -118,14 +118,14 @@ class _Part:
         )
 
     @cached_property
-    def _heard(self) -> frozenset[str]:
+    def _readable(self) -> frozenset[str]:
         """Ids of open findings whose words may be read: those of incidents whose may."""
-        heard: set[str] = set()
-        hushed: set[str] = set()
+        readable: set[str] = set()
+        withheld: set[str] = set()
         for incident in self._whole.incidents:
             is_own = self._is_own(incident, self._members(incident))
-            (heard if is_own else hushed).update(incident.findings)
-        return frozenset(heard - hushed)
+            (readable if is_own else withheld).update(incident.findings)
+        return frozenset(readable - withheld)
 
     def _members(self, incident: Incident) -> list[Finding]:
         whole = self._whole
@@ -143,9 +143,9 @@ class _Part:
         affected = reach(incident, members, self._whole)
         return self._ids.issuperset(affected.jobs) and self._alone.issuperset(affected.nodes)
 
-    def _told(self, finding: Finding) -> Finding:
+    def _finding(self, finding: Finding) -> Finding:
         """An open finding as it may be read."""
-        return _hushed(finding, words=finding.id in self._heard)
+        return _redacted(finding, words=finding.id in self._readable)
 
     def _incident(self, incident: Incident) -> Incident:
         members = self._members(incident)
@@ -156,7 +156,7 @@ class _Part:
         own = (one for one in past.findings if self._own(one.device))
         return PastIncident(
             self._shown(past.incident, past.findings, words=words),
-            tuple(_hushed(one, words=words) for one in own),
+            tuple(_redacted(one, words=words) for one in own),
         )
 
     def _shown(self, incident: Incident, members: Iterable[Finding], *, words: bool) -> Incident:
@@ -173,6 +173,6 @@ class _Part:
         )
 
 
-def _hushed(finding: Finding, *, words: bool) -> Finding:
+def _redacted(finding: Finding, *, words: bool) -> Finding:
     summary = finding.summary if words else finding.fault
     return replace(finding, summary=summary, evidence=())
