@@ -1,4 +1,4 @@
-"""A fault for each detector that judges readings: what a well node shows, and what another."""
+"""A fault for each detector that judges readings: what a healthy node shows, and what another."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Values = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``well``: gauges, and counters by what they grow per second, of each device; ``bad``: what
+    """``healthy``: gauges, and counters by what they grow per second, of each device; ``bad``: what
     the struck node's device shows instead after ``warm_s``, for ``bad_s`` (all of its devices where
     the node is at fault). ``wander``: gauges that differ by SPREAD from device to device.
     """
 
     detector: str
     fault: str
-    well: Values
+    healthy: Values
     bad: Values
     bad_s: float
     warm_s: float = 600.0

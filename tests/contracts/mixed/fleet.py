@@ -50,13 +50,13 @@ def readings(case: Case, node: Node) -> Iterator[Observation]:
     before_s = node.phase_s
     for at_s in range(node.phase_s, round(case.warm_s + case.bad_s), node.every_s):
         gauges, counters, observed = blank(case.kind, devices)
-        values = {name: np.full(DEVICES, float(value)) for name, value in case.well.items()}
+        values = {name: np.full(DEVICES, float(value)) for name, value in case.healthy.items()}
         for name in case.wander:
             values[name] = values[name] * (1 + np.array(SPREAD))
         bad = node.struck and at_s >= case.warm_s
         if bad:
             for name, instead in case.bad.items():
-                usual = case.well[name]
+                usual = case.healthy[name]
                 share = values[name] / usual if usual else np.ones(DEVICES)
                 values[name][rows] = (instead * share)[rows]
             for name, slope in case.ramps.items():

@@ -48,13 +48,13 @@ def test_a_fault_of_a_node_that_is_read_seldom_is_found(case: Case) -> None:
     most_s = round(PAGES[case.detector].needs.every_s)
     every_s = min(15, most_s)
     struck = (Node("slow", every_s, 7, struck=True), Node("slower", most_s, 33, struck=True))
-    well = (Node("fast", max(1, every_s // 3)), Node("seldom", min(30, most_s), 11, missed=0.05))
+    healthy = (Node("fast", max(1, every_s // 3)), Node("seldom", min(30, most_s), 11, missed=0.05))
     wanted = {node.name: onsets(alone(case, node), node.name) for node in struck}
-    for found in (in_fleet(case, [*struck, *well]), at_horizon_node(case, [*struck, *well])):
+    for found in (in_fleet(case, [*struck, *healthy]), at_horizon_node(case, [*struck, *healthy])):
         for node in struck:
             alone_s, got = wanted[node.name], onsets(found, node.name)
             assert case.fault in {fault for fault, _ in alone_s}
             assert set(got) == set(alone_s)
             late_s = max(abs(got[fault] - alone_s[fault]) for fault in alone_s)
             assert late_s <= STEPS * node.every_s + BLOCKS_S
-        assert not [f.summary for node in well for f in found if is_of(f.device, node.name)]
+        assert not [f.summary for node in healthy for f in found if is_of(f.device, node.name)]
