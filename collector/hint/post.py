@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import re
-import socket
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
 
 TIMEOUT_S = 5.0
-MAX_ANSWER = 4096
-_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
 
 
 def post(port: int, token: str, text: str) -> None:
-    """POST /checkpoint. OSError where nobody listens, or the answer is not 2xx."""
-    body = text.encode()
-    head = (
-        f"POST /checkpoint HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        "Connection: close\r\n\r\n"
-    )
-    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S) as connection:
-        connection.sendall(head.encode() + body)
-        answer = connection.recv(MAX_ANSWER)
-    status = _STATUS.match(answer)
-    if status is None or not status[1].startswith(b"2"):
-        raise ConnectionError(f"port {port} answered {status[1].decode() if status else 'no HTTP'}")
+    """POST /checkpoint. OSError where nobody listens, the answer is not 2xx, or the token is none
+    that a header can have.
+    """
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    with closing(HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)) as connection:
+        try:
+            connection.request("POST", "/checkpoint", text.encode(), headers)
+            status = connection.getresponse().status
+        except (HTTPException, ValueError) as error:
+            raise ConnectionError(f"port {port}: {type(error).__name__}: {error}") from error
+    if not 200 <= status < 300:
+        raise ConnectionError(f"port {port} answered {status}")

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -73,28 +74,57 @@ def test_a_port_is_asked_for_with_a_token(tmp_path: Path) -> None:
     assert SHOWN not in repr(found)
 
 
-@pytest.mark.parametrize(("answer", "good"), [("204 No Content", True), ("401 No", False)])
-def test_the_job_is_shown_its_own_token(answer: str, good: bool) -> None:
+class Job(BaseHTTPRequestHandler):
+    """Answers every POST with the server's status, and keeps what came."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        came = (self.path, self.headers["Authorization"], json.loads(body))
+        self.server.came, status = came, self.server.status  # type: ignore[attr-defined]
+        self.send_response(status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("status", [204, 401])
+def test_the_job_is_shown_its_own_token(status: int) -> None:
     """One POST on loopback; an answer other than 2xx is an error."""
-    heard: list[bytes] = []
+    with HTTPServer(("127.0.0.1", 0), Job) as server:
+        server.status = status  # type: ignore[attr-defined]
+        job = threading.Thread(target=server.handle_request)
+        job.start()
+        refused = pytest.raises(OSError, match="401") if status == 401 else contextlib.nullcontext()
+        with refused:
+            post(server.server_port, SHOWN, '{"id": "1"}')
+        job.join()
+    came = server.came  # type: ignore[attr-defined]
+    assert came == ("/checkpoint", f"Bearer {SHOWN}", {"id": "1"})
+
+
+@pytest.mark.parametrize("answer", [b"", b"no HTTP\r\n\r\n"])
+def test_what_answers_no_http_is_an_error(answer: bytes) -> None:
+    """Whatever listens on the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
             connection, _ = server.accept()
             with connection:
-                heard.append(connection.recv(4096))
-                connection.sendall(f"HTTP/1.1 {answer}\r\n\r\n".encode())
+                connection.recv(4096)
+                connection.sendall(answer)
 
         job = threading.Thread(target=serve)
         job.start()
-        refused = contextlib.nullcontext() if good else pytest.raises(OSError, match="401")
-        with refused:
-            post(server.getsockname()[1], SHOWN, '{"id": "1"}')
+        with pytest.raises(OSError, match="port"):
+            post(server.getsockname()[1], SHOWN, "{}")
         job.join()
-    head, _, body = heard[0].partition(b"\r\n\r\n")
-    assert head.startswith(b"POST /checkpoint HTTP/1.1\r\n")
-    assert f"Authorization: Bearer {SHOWN}".encode() in head
-    assert json.loads(body) == {"id": "1"}
+
+
+def test_a_token_that_no_header_can_have_is_an_error() -> None:
+    """It would be another header."""
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(OSError, match="header"):
+        post(server.getsockname()[1], "a\r\nHost: b", "{}")
 
 
 def test_only_predictions_about_gpus_are_hints() -> None:
