@@ -362,6 +362,17 @@ def test_a_site_without_gpus_is_said_to_have_none() -> None:
         find(site, *HOUR, None)
 
 
+def rates_of_energy(site: Recorded, folder: Path) -> list[float]:
+    """Milliwatts at each read, as the judge that replay makes has them."""
+    judge = judge_of(Config(), SelfMetrics(), FakeClock())
+    rates = []
+    for one in observations(site, folder):
+        (frame,) = judge.judge(one).observation.frames
+        assert frame.increments is not None
+        rates.append(frame.increments.rate(frame.schema.counter_row["energy_millijoules"])[0])
+    return rates
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("step_s", [10, 15, 30, 60])
 def test_counters_have_rates_at_every_cadence_of_a_site(step_s: int, tmp_path: Path) -> None:
@@ -371,12 +382,7 @@ def test_counters_have_rates_at_every_cadence_of_a_site(step_s: int, tmp_path: P
     watts = 400.0
     energy = [(ms, (ms - BEGIN_MS) * watts) for ms in times]
     site.add("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", gpu_labels("n1", 0), energy)
-    judge = judge_of(Config(), SelfMetrics(), FakeClock())
-    rates = []
-    for one in observations(site, tmp_path):
-        (frame,) = judge.judge(one).observation.frames
-        assert frame.increments is not None
-        rates.append(frame.increments.rate(frame.schema.counter_row["energy_millijoules"])[0])
+    rates = rates_of_energy(site, tmp_path)
     assert np.isnan(rates[0])
     assert rates[1:] == [pytest.approx(watts * 1000)] * (len(times) - 1)
 
@@ -389,12 +395,7 @@ def test_a_counter_that_begins_again_has_no_rate_there(tmp_path: Path) -> None:
     first = [ms for ms in times if ms < BEGIN_MS + 600_000]
     energy = [(ms, (ms - (BEGIN_MS - 10**9 if ms in first else times[0])) * 400.0) for ms in times]
     site.add("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", gpu_labels("n1", 0), energy)
-    judge = judge_of(Config(), SelfMetrics(), FakeClock())
-    rates = []
-    for one in observations(site, tmp_path):
-        (frame,) = judge.judge(one).observation.frames
-        assert frame.increments is not None
-        rates.append(frame.increments.rate(frame.schema.counter_row["energy_millijoules"])[0])
+    rates = rates_of_energy(site, tmp_path)
     known = [rate for rate in rates if not np.isnan(rate)]
     assert known == [pytest.approx(400_000.0)] * (len(times) - 2)
 
