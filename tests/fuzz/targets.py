@@ -167,7 +167,8 @@ def _worker(data: bytes) -> object:
         raise FormatError(str(error)) from error
 
 
-_FOLDER = Path(tempfile.mkdtemp(prefix="fuzz"))
+_TEMPORARY = tempfile.TemporaryDirectory(prefix="fuzz")  # removed when the interpreter ends
+_FOLDER = Path(_TEMPORARY.name)
 
 
 def _tail(data: bytes) -> object:

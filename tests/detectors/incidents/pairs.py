@@ -17,7 +17,7 @@ from tests.detectors.incidents.story import Story, gpu, node, port
 from tests.fakes import START_NS
 
 RELATIONS = ("same device", "same node", "same job", "elsewhere", "other end")
-DELAYS_S = (1, 30, 300, 1200)
+DELAYS_S = (1, 30, 540)
 HOSTS: Mapping[str, str] = {"n1": "42", "n2": "42", "n3": "43"}  # and the job of each
 PARTS = 8  # GPUs and ports of a node
 # Faults that are found on something else than a GPU, or on more than one kind of device.

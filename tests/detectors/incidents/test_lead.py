@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -51,11 +51,14 @@ def happen(first: Case, second: Case) -> list[Incident]:
     return list(told.fusion.open())
 
 
-def pairs(level: str) -> Iterator[tuple[Case, Case, list[Incident]]]:
+@cache
+def pairs(level: str) -> list[tuple[Case, Case, list[Incident]]]:
     """All ordered pairs, with their incidents."""
-    for first, second in product(cases(level), repeat=2):
-        if first.name != second.name:
-            yield first, second, happen(first, second)
+    return [
+        (first, second, happen(first, second))
+        for first, second in product(cases(level), repeat=2)
+        if first.name != second.name
+    ]
 
 
 @pytest.mark.slow
