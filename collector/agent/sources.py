@@ -16,6 +16,7 @@ from collector.config.settings import Config
 from collector.nccl_settings.look import triage
 from collector.node.gpu_processes import GpuProcesses
 from collector.node.inventory import Inventory
+from collector.node.job_processes import JobProcesses
 from collector.node.pods_by_gpu import PodsByGpu
 from collector.node.state import State
 from collector.node.topology import Topology, TopologyError
@@ -42,6 +43,7 @@ from collector.sources.tenants.child_desk import ChildDesk, ReaderOf
 from collector.sources.tenants.cuts import Cuts
 from collector.sources.tenants.desk import Desk
 from collector.sources.tenants.job_users import JobUsers
+from collector.sources.waits.source import WaitsSource
 from pipeline.clock import SECOND_NS
 from pipeline.engine import Schedule
 from pipeline.interfaces import Source
@@ -72,6 +74,7 @@ class Parts:
     pods: PodsByGpu = field(default_factory=PodsByGpu)
     trainings: Trainings = field(default_factory=Trainings)
     users: JobUsers = field(default_factory=JobUsers)
+    running: JobProcesses = field(default_factory=JobProcesses)
     cuts: Cuts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -240,7 +243,13 @@ def _jobs(parts: Parts) -> Source:
         hidden=section.hide,
         pods=parts.pods,
         trainings=parts.trainings,
+        running=parts.running,
     )
+
+
+def _waits(parts: Parts) -> Source:
+    world = parts.world
+    return WaitsSource(world.procfs, world.sysfs, world.host, world.clock, parts.running)
 
 
 def _trainings(parts: Parts) -> Source:
@@ -267,4 +276,5 @@ SOURCES: dict[str, Callable[[Parts], Source]] = {
     "nccl": _nccl,
     "trainings": _trainings,
     "jobs": _jobs,
+    "waits": _waits,
 }

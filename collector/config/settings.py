@@ -304,6 +304,14 @@ class Trainings(Section, frozen=True):
     deadline: Deadline = Seconds(30)
 
 
+class Waits(Section, frozen=True):
+    """What jobs wait for: pressure of their control groups, NFS, Lustre, disks."""
+
+    enabled: Enabled = True
+    period: Period = Seconds(15)
+    deadline: Deadline = Seconds(5)
+
+
 class Sources(Section, frozen=True):
     """What is read, and how often."""
 
@@ -315,6 +323,7 @@ class Sources(Section, frozen=True):
     joblog: Joblog = field(default_factory=Joblog)
     jobs: Jobs = field(default_factory=Jobs)
     trainings: Trainings = field(default_factory=Trainings)
+    waits: Waits = field(default_factory=Waits)
 
 
 class Upload(Section, frozen=True):

@@ -61,6 +61,21 @@ def group_of(cgroup: str) -> Group | None:
     return Group(match["job"] or "", match["sluid"] or "", match["step"] or "") if match else None
 
 
+def folder_of(cgroup: str) -> str:
+    """The control group (v2) of the complete job or pod in a /proc/PID/cgroup, below the root; ""
+    where it is in none, or its path is not seen from the root.
+
+    >>> folder_of("0::/system.slice/slurmstepd.scope/job_71/step_0/user/task_0")
+    'system.slice/slurmstepd.scope/job_71'
+    """
+    for pattern in (_V2, _POD):
+        match = pattern.search(cgroup)
+        if match and match[0].startswith("0::/"):
+            path = match[0].removeprefix("0::/").removesuffix("/").partition("/step_")[0]
+            return "" if ".." in path.split("/") else path
+    return ""
+
+
 def pod_in(cgroup: str) -> str:
     """The UID of the pod in a /proc/PID/cgroup; "" where it is no pod's.
 

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from functools import cache
 
-from pipeline.catalog import agent, device_job, events, fleet, gpu, ib_port, nccl, node, nvlink
+from pipeline.catalog import (
+    agent,
+    device_job,
+    events,
+    fleet,
+    gpu,
+    ib_port,
+    job_group,
+    nccl,
+    node,
+    nvlink,
+    storage,
+)
 from pipeline.catalog.fields import (
     PROFILES,
     Dcgm,
@@ -31,6 +43,8 @@ KINDS: dict[str, Kind] = {
         *node.KINDS,
         *nccl.KINDS,
         *device_job.KINDS,
+        *job_group.KINDS,
+        *storage.KINDS,
     )
 }
 FIELDS: tuple[Field, ...] = (
@@ -40,6 +54,8 @@ FIELDS: tuple[Field, ...] = (
     *node.FIELDS,
     *nccl.FIELDS,
     *device_job.FIELDS,
+    *job_group.FIELDS,
+    *storage.FIELDS,
 )
 FACTS: tuple[Fact, ...] = (
     *gpu.FACTS,
@@ -48,6 +64,8 @@ FACTS: tuple[Fact, ...] = (
     *node.FACTS,
     *nccl.FACTS,
     *device_job.FACTS,
+    *job_group.FACTS,
+    *storage.FACTS,
 )
 EVENTS: dict[str, EventKind] = {e.name: e for e in events.EVENTS}
 METRICS: tuple[Metric, ...] = (*agent.METRICS, *fleet.METRICS)

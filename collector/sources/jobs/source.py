@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, ProcessesByGpu
 from collector.node.inventory import Inventory
+from collector.node.job_processes import JobProcesses
 from collector.node.pods_by_gpu import Pod, PodsByGpu
 from collector.node.trainings import Trainings
 from collector.sources.jobs.allocation import Allocation, clean, identity_of, merged
@@ -58,13 +59,14 @@ class JobsSource:
         hidden: Iterable[str] = (),
         pods: PodsByGpu | None = None,
         trainings: Trainings | None = None,
+        running: JobProcesses | None = None,
     ) -> None:
         self._providers, self._holders, self._inventory = tuple(providers), holders, inventory
         self._host, self._clock, self._metrics, self._hidden = host, clock, metrics, tuple(hidden)
         self._up: dict[str, bool] = {}
         self._devices: tuple[Device, ...] = ()
         self._tracker, self._pods = JobTracker(host), pods or PodsByGpu()
-        self._trainings = trainings or Trainings()
+        self._trainings, self._running = trainings or Trainings(), running or JobProcesses()
 
     def read(self) -> Reading:
         """Current allocations. Never raises for a provider's failure."""
@@ -83,6 +85,7 @@ class JobsSource:
         holdings.sort(key=lambda h: gpus.index.get(h.uuid, "").zfill(4))
         if len(holdings) > MAX_HOLDINGS:
             unread.append(Unread("too many jobs", field=f"{len(holdings) - MAX_HOLDINGS} more"))
+        self._running.learn(_running(holdings[:MAX_HOLDINGS], processes))
         rows = [
             (self._device(h, gpus), {"processes": n})
             for h, n in _counted(holdings[:MAX_HOLDINGS], processes)
@@ -157,6 +160,20 @@ def _pods(holdings: Iterable[Allocation]) -> Iterator[tuple[str, Pod]]:
     for one in holdings:
         if one.scheduler == "kubernetes":
             yield one.uuid, Pod(one.facts.get("namespace", ""), one.facts.get("pod", ""))
+
+
+def _running(
+    holdings: Sequence[Allocation], processes: ProcessesByGpu
+) -> Iterator[tuple[str, int]]:
+    """Jobs and processes of theirs that hold devices. The kubelet knows no processes: a pod's are
+    those on a device that it has alone.
+    """
+    alone = Counter(h.uuid for h in holdings)
+    for h in holdings:
+        if job := h.facts.get("job", ""):
+            others = processes.holders.get(h.uuid, ()) if alone[h.uuid] == 1 else ()
+            pids = h.pids or (one.pid for one in others if h.scheduler == "kubernetes")
+            yield from ((job, pid) for pid in pids)
 
 
 def _counted(

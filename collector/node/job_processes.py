@@ -1,0 +1,36 @@
+"""A few processes of each job that hold its GPUs: learned by the source of jobs, used by those that
+know a job by its control group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+MOST = 4  # of a job: one is enough, and it may just have ended
+
+
+class JobProcesses:
+    """By job. Any thread may ask.
+
+    >>> running = JobProcesses()
+    >>> running.learn([("71", 12), ("71", 13)])
+    >>> running.look()
+    mappingproxy({'71': (12, 13)})
+    """
+
+    def __init__(self) -> None:
+        self._latest: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+
+    def learn(self, pids: Iterable[tuple[str, int]]) -> None:
+        """All that run now, in place of those before."""
+        found: dict[str, tuple[int, ...]] = {}
+        for job, pid in pids:
+            known = found.get(job, ())
+            if len(known) < MOST and pid not in known:
+                found[job] = (*known, pid)
+        self._latest = MappingProxyType(found)
+
+    def look(self) -> Mapping[str, tuple[int, ...]]:
+        """What runs now."""
+        return self._latest
