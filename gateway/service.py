@@ -35,6 +35,7 @@ from gateway.api import Api, Pulse
 from gateway.consumer import Consumer, Message
 from gateway.explains import Explanations
 from gateway.fleet import Fleet
+from gateway.job_history.history import history_of
 from gateway.learnt import LearntModel
 from gateway.lease import Lease
 from gateway.model import ClusterModel
@@ -141,6 +142,7 @@ class Gateway:
             fleet=self._fleet,
             others=(self._model, self._explanations),
         )
+        self._history = history_of(config, self._clock)
         self._api = Api(
             self._model,
             Guard(self._metrics, self._clock),
@@ -149,6 +151,7 @@ class Gateway:
             pulse=self._pulse,
             tenants=web.tenants,
             shown=page.paths(web.telemetry_path),
+            history=self._history,
         )
         self._web = Web(
             pages,
@@ -195,6 +198,7 @@ class Gateway:
         self._store.start()
         notifier.ready(f"Serving {', '.join(addresses)}")
         working = asyncio.create_task(self._work())
+        reading = asyncio.create_task(self._history.keep()) if self._history else None
         stopping = asyncio.create_task(self._stop.wait())
         while not stopping.done() and not working.done():
             await asyncio.wait({working, stopping}, timeout=1, return_when="FIRST_COMPLETED")
@@ -204,6 +208,9 @@ class Gateway:
         with contextlib.suppress(asyncio.CancelledError):
             await working
         notifier.stopping()
+        if self._history is not None and reading is not None:
+            reading.cancel()
+            await self._history.close()
         await self._web.stop()
         await self._api.close()
         await asyncio.to_thread(self._keep)

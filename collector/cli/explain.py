@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from collector import client
 from collector.cli.options import add_settings
 from collector.cli.parser import Parser
 from collector.config.error import ConfigError
@@ -11,7 +12,7 @@ from collector.config.error import ConfigError
 NAME = "explain"
 USAGE = (
     "explain ID [--plot FILE.svg] | explain job JOB [--format text|html|json] [--output FILE] "
-    "[--run N] [--storage.path DIR]"
+    "[--run N] [--storage.path DIR | --gateway URL]"
 )
 HELP = (
     "Explain an incident or finding: rule, numbers, reference and next step; or the life of a job: "
@@ -25,6 +26,7 @@ Examples:
   tocsin explain 8f14e45f --storage.path s3://bucket/fleet
   tocsin explain job 71
   tocsin explain job 71 --format html --output job-71.html
+  tocsin explain job 71 --gateway https://tocsin.example.com:9401 --password-file ~/.tocsin
 
 Ids are in the log, on the status page and in `tocsin query "SELECT id, summary FROM incidents"`.
 The first characters of an id are enough, if they are unambiguous."""
@@ -54,11 +56,21 @@ def options(parser: Parser) -> None:
         metavar="N",
         help="of a job with several runs: the N-th from 1 (default: the last)",
     )
+    parser.add_argument(
+        "--gateway", default="", metavar="URL", help="of a job: ask a gateway, not the store"
+    )
+    client.options(parser)
     add_settings(parser, only=("storage",))
 
 
 def run(args: argparse.Namespace) -> int:
     """Look it up, say it, draw it; 1 where it is not in the store."""
+    if args.id[0] == "job" and len(args.id) == 2 and args.gateway:
+        from collector.cli.explain_remote import explain_remote  # noqa: PLC0415
+
+        return explain_remote(args, args.id[1])
+    if args.gateway:
+        raise ConfigError("--gateway: explains jobs; its page shows incidents")
     if args.id[0] == "job" and len(args.id) == 2:
         from collector.cli.explain_job import explain_job  # noqa: PLC0415 - it needs polars, the other commands do not
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +16,7 @@ from collector.config.raw_setting import ConfigError
 
 NAME = "jobs"
 USAGE = (
-    "jobs [--agent URL | --gateway URL] [--all] [--format text|json] [--ca FILE] "
+    "jobs [--agent URL | --gateway URL [--ended]] [--all] [--format text|json] [--ca FILE] "
     "[--cert FILE --key FILE] [--password-file FILE]"
 )
 HELP = "List jobs with their GPUs and incidents: your own on this node, or what a gateway shows."
@@ -26,6 +26,7 @@ Examples:
   tocsin jobs --all                (every job and pod on this node)
   tocsin jobs --gateway https://tocsin.example.com:9401 --password-file ~/.tocsin
   tocsin jobs --gateway http://127.0.0.1:9401 --format json | jq .[].id
+  tocsin jobs --gateway http://127.0.0.1:9401 --ended   (of the last 30 days)
 
 The agent's page names the user that Slurm started a job for; pods have none, and are listed with
 --all. The gateway shows what the user of --password-file may see: `web.tenants`, docs/security.md."""  # noqa: E501 - as it is printed
@@ -38,6 +39,8 @@ MAX_CELL = 512  # of a cell: a name of Kubernetes is 253 at most, 20 ids of inci
 HEAD = ("job", "owner", "name", "state", "gpus", "nodes", "incidents")
 KEYS = ("id", *HEAD[1:])
 RIGHT = (False, False, False, False, True, True, False)
+ENDED_HEAD = ("job", "run", "owner", "name", "begin", "end", "gpus", "nodes")
+ENDED_RIGHT = (False, True, False, False, False, False, True, True)
 
 Row = Mapping[str, Any]
 
@@ -53,6 +56,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all", action="store_true", help="other users' jobs on this node too")
     parser.add_argument(
+        "--ended", action="store_true", help="jobs that are over, as the gateway's store has them"
+    )
+    parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="text (default) or json"
     )
     client.options(parser)
@@ -62,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
     """Ask and print; 1 where there is no answer."""
     if args.gateway and args.all:
         raise ConfigError("--all: is for a node; a gateway shows all that you may see")
+    if args.ended and not args.gateway:
+        raise ConfigError("--ended: needs --gateway; tocsin explain job reads the store of a node")
     who = client.access(args)
     if args.gateway.startswith("http://") and who.login_file:
         raise ConfigError("--password-file: is sent to https:// alone")
@@ -71,7 +79,10 @@ def run(args: argparse.Namespace) -> int:
         return json.loads(client.get(url, who, timeout_s=DEADLINE_S, max_bytes=MAX_BYTES))
 
     try:
-        rows = list(_of_cluster(ask) if args.gateway else _of_node(ask, every=args.all))
+        if args.ended:
+            rows = list(_pages(ask, "/api/v1/jobs/ended", ("id", *ENDED_HEAD[1:], "seconds")))
+        else:
+            rows = list(_of_cluster(ask) if args.gateway else _of_node(ask, every=args.all))
     except (OSError, ValueError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return 1
@@ -80,6 +91,9 @@ def run(args: argparse.Namespace) -> int:
         return 1
     if args.format == "json":
         print(json.dumps(rows, indent=2))
+    elif rows and args.ended:
+        cells = [_texts(row["id"], *(row[name] for name in ENDED_HEAD[1:])) for row in rows]
+        sys.stdout.writelines(terminal.table(ENDED_HEAD, cells, ENDED_RIGHT))
     elif rows:
         sys.stdout.writelines(terminal.table(HEAD, [_cells(row) for row in rows], RIGHT))
     else:
@@ -88,13 +102,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_cluster(ask: Callable[[str], Any]) -> Iterator[Row]:
+    return _pages(ask, "/api/v1/jobs", KEYS)
+
+
+def _pages(ask: Callable[[str], Any], path: str, keys: Sequence[str]) -> Iterator[Row]:
     """Every page."""
     cursor: str | None = ""
     for _ in range(MAX_PAGES):
         query = {"limit": PAGE} | ({"cursor": cursor} if cursor else {})
-        answer = ask(f"/api/v1/jobs?{urlencode(query)}")
+        answer = ask(f"{path}?{urlencode(query)}")
         for row in answer["jobs"]:
-            yield {name: row[name] for name in KEYS}
+            yield {name: row[name] for name in keys}
         cursor = answer["next"]
         if not cursor:
             return
@@ -148,11 +166,12 @@ def _me() -> tuple[str, ...]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
+    facts = (row["id"], row["owner"], row["name"], row["state"], row["gpus"], len(row["nodes"]))
+    return _texts(*facts, " ".join(row["incidents"]))
+
+
+def _texts(*cells: object) -> tuple[str, ...]:
     """Texts of others, without characters that a terminal would obey."""
     from collector.sources.nccl.sanitize import printable  # noqa: PLC0415
 
-    cells = (row["id"], row["owner"], row["name"], row["state"], row["gpus"], len(row["nodes"]))
-    return (
-        *(printable(str(cell), MAX_CELL) for cell in cells),
-        printable(" ".join(row["incidents"]), MAX_CELL),
-    )
+    return tuple(printable(str(cell), MAX_CELL) for cell in cells)

@@ -74,6 +74,11 @@ def _web(config: Config) -> Iterator[tuple[Path, str]]:
             yield ("web", name), fault
     if fault := template_fault(config.web.agent_url, ("host",)):
         yield ("web", "agent_url"), fault
+    if config.web.history_url:
+        try:
+            scheme(config.web.history_url)
+        except ValueError as error:
+            yield ("web", "history_url"), str(error)
     path = config.web.telemetry_path
     if (
         not path.startswith("/")

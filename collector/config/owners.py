@@ -7,6 +7,7 @@ Slurm account is known from the job's environment alone, which the job writes: i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 
 ALL = "*"
 # A user as useradd(8) and directory services have them, or the number of one without a name; a
@@ -24,6 +25,26 @@ def owner(kind: str, name: str) -> str:
     ('user:ada', 'namespace:ml', '')
     """
     return f"{kind}:{name}" if _NAMES[kind].fullmatch(name) else ""
+
+
+def of_allocation(facts: Mapping[str, str]) -> Iterator[str]:
+    """Owners that an allocation (a device of the kind ``device_job``) names, "" for one that names
+    nobody: the user for whom Slurm started the job, as the kernel has it, or the namespace that the
+    kubelet names. A prolog's file names no user, and says nothing against one.
+    """
+    scheduler = facts.get("scheduler", "")
+    if scheduler == "kubernetes":
+        yield owner("namespace", facts.get("namespace", ""))
+    elif scheduler != "slurm":
+        yield ""
+    elif user := facts.get("user", ""):
+        yield owner("user", user)
+
+
+def agreed(owners: Iterable[str]) -> str:
+    """The one that all name; "" where they differ: a job id that two users claim is nobody's."""
+    named = set(owners)
+    return named.pop() if len(named) == 1 else ""
 
 
 def parse(text: str) -> frozenset[str] | None:

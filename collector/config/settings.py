@@ -98,6 +98,14 @@ class Web(Section, frozen=True):
             "user that it does not name sees nothing. See docs/security.md."
         ),
     ] = field(default_factory=dict)
+    history_url: Annotated[
+        str,
+        _help(
+            "For the gateway: the store that its agents upload to (as `storage.upload.url`, with "
+            "the other settings of `storage.upload`), from which it answers for jobs that ended "
+            "and explains jobs. Empty: it does neither."
+        ),
+    ] = ""
     # As dcgm-exporter's --health-require-gpus (4.9, PR 744), off by default there too.
     health_require_gpus: Annotated[
         bool,

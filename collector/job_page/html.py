@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from collector.durations import span
 from collector.job_page.life import Life
-from collector.job_page.phases import Kind, Phase
+from collector.job_page.phases import Phase
+from collector.job_page.style import COLOURS, STYLE
 from collector.job_page.words import (
     PHASES,
     clock,
@@ -19,26 +20,6 @@ from collector.job_page.words import (
 from collector.web.page.markup import Html, Node, el, join
 from pipeline.short_ids import short
 
-STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;
-color:#1a1a1a;background:#fff}h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
-.end{border-left:.4rem solid #b3261e;background:#fbeceb;padding:.6rem 1rem}
-.end.good{border-color:#2e7d32;background:#eef6ee}
-dl{display:grid;grid-template-columns:7rem 1fr;gap:.2rem 1rem}dt{color:#555}dd{margin:0}
-table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem .6rem .25rem 0;
-border-bottom:1px solid #ddd;vertical-align:top}td{overflow-wrap:anywhere}
-svg{width:100%;height:auto}
-@media(prefers-color-scheme:dark){body{background:#161616;color:#eee}dt{color:#aaa}
-.end{background:#3a1f1d}.end.good{background:#1d301e}th,td{border-color:#444}}
-"""
-# Okabe and Ito's palette, as in all plots here; the words are in the table below.
-COLOURS: dict[Kind, str] = {
-    "load": "#56b4e9",
-    "steps": "#009e73",
-    "pause": "#e69f00",
-    "stall": "#d55e00",
-    "unobserved": "#999999",
-}
 WIDTH, HEIGHT, BAND = 900, 160, 14
 MAX_ROWS = 500
 
@@ -125,7 +106,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[Node]]) -> Html:
 
 
 def _phase(one: Phase) -> tuple[Node, ...]:
-    mark = Html(f'<span style="color:{COLOURS[one.kind]}" aria-hidden="true">■</span> ')
+    mark = Html(f'<span class="{one.kind}" aria-hidden="true">■</span> ')
     usual = f"{one.activity:.0%}" if one.kind == "steps" else ""
     lasted = span((one.end_ns - one.begin_ns) / 1e9)
     return clock(one.begin_ns), join(mark, PHASES[one.kind]), lasted, usual

@@ -11,6 +11,7 @@ from collector.job_page.ending import STALL_DETECTORS, Ending, ending
 from collector.job_page.evidence import AFTER_NS, BEFORE_NS, KINDS, Clue, clues
 from collector.job_page.losses import losses
 from collector.job_page.phases import Phase, activities, phases
+from collector.job_page.reader import Reader
 from pipeline.store.query.canned.question import names
 from pipeline.store.query.events_of import events_of
 from pipeline.store.query.job_cases import findings_of, incidents_of
@@ -50,19 +51,27 @@ def life_of(store: Store, text: str, window: Window, number: int = 0) -> Life:
     """
     runs = runs_of(store, text, window)
     run = runs[number - 1] if 0 < number <= len(runs) else runs[-1]
+    return life_of_run(store, run, [one for one in runs if one is not run])
+
+
+def life_of_run(
+    store: Store, run: JobRun, others: Sequence[JobRun] = (), reader: Reader | None = None
+) -> Life:
+    """The life of one run, as far as the reader may see it: all of it without one."""
+    reader = reader or Reader()
     begin, end = _time(run.begin_ns), _time(run.end_ns)
     whole = Window(begin - MARGIN, end + MARGIN)
     minutes = job_minutes(store, Window(begin, end), run.gpus)
     shown = phases(minutes, run.begin_ns, run.end_ns, over=not run.running)
     near = Window(_time(run.end_ns - BEFORE_NS), _time(run.end_ns + AFTER_NS))
     hosts = [span.host for span in run.spans]
-    found = clues(events_of(store, near, KINDS, hosts), run)
-    incidents = incidents_of(store, whole, run)
-    stalls = findings_of(store, whole, run, STALL_DETECTORS)
+    found = clues(reader.events(events_of(store, near, KINDS, hosts)), run)
+    incidents = reader.incidents(incidents_of(store, whole, run))
+    stalls = reader.findings(findings_of(store, whole, run, STALL_DETECTORS))
     over = ending(run, found, shown, stalls, incidents)
     return Life(
         run,
-        [one for one in runs if one is not run],
+        others,
         minutes,
         activities(minutes),
         shown,

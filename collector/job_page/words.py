@@ -24,7 +24,8 @@ PHASES = {
 
 def lines(life: Life) -> Iterator[str]:
     """The page, the end first: it is what is asked."""
-    yield f"Job {life.run.job}{f' ({life.run.job_name})' if life.run.job_name else ''}"
+    name = f" ({life.run.job_name})" if life.run.job_name else ""
+    yield named(life, f"Job {life.run.job}{name}")
     yield from _field("end", named(life, life.ending.sentence))
     yield from _field("next", life.ending.next_step)
     yield from _field("ran", ran(life))

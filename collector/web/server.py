@@ -34,13 +34,14 @@ NOTHING = b"null"
 NO_GPU = "KO - no GPU collector registered"  # dcgm-exporter's words, for those who look for them
 LOOK_S = 1.0  # between two looks at the files of a web configuration
 
+POLICY = "Content-Security-Policy"
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     # The page takes its style, its script and its news from here, and the script
     # makes no markup from text.
-    "Content-Security-Policy": (
+    POLICY: (
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src "
         "data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
         "require-trusted-types-for 'script'"
@@ -296,7 +297,8 @@ class Web:
         return web.Response(body=asset.body, content_type=asset.content_type, charset="utf-8")
 
     async def _secure(self, _: web.Request, response: web.StreamResponse) -> None:
-        response.headers.update({**SECURITY_HEADERS, **self.security.headers})
+        own = response.headers.get(POLICY, SECURITY_HEADERS[POLICY])  # of a page with its own style
+        response.headers.update({**SECURITY_HEADERS, POLICY: own, **self.security.headers})
 
 
 @web.middleware

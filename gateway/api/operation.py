@@ -13,12 +13,15 @@ from typing import Any
 from collector.config.links import Links
 from gateway.api.parameters import Parameter, Values
 from gateway.api.schema import Schema
+from gateway.job_history.ask import Form
+from gateway.job_history.runs import Runs
 from gateway.model import Cluster
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
     """What answers are made from: the cluster of one instant, and the name it is known by.
+    ``runs`` are of jobs in the store.
     ``present``: whether it is of now; not while a gateway that started reads the last hour.
     """
 
@@ -26,6 +29,7 @@ class View:
     cluster: Cluster
     links: Links = field(default_factory=Links)
     present: bool = True
+    runs: Runs = field(default_factory=Runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,8 @@ class Operation:
     ``handler`` runs in the API's own thread; None: the server itself answers (the event stream).
     ``version``: a text that differs where the answer does, for ETag. ``refusals``: statuses of
     this operation's own, with the reason. ``tenants``: whether it answers a user who sees a part of
-    the cluster, from that part (gateway/api/part.py); else such are refused.
+    the cluster, from that part (gateway/api/part.py); else such are refused. ``form``: the handler
+    finds a run, and its page is made so by a process of its own.
     """
 
     id: str
@@ -64,3 +69,4 @@ class Operation:
     refusals: Mapping[int, str] = field(default_factory=dict)
     media: str = "application/json"
     tenants: bool = False
+    form: Form | None = None

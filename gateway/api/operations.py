@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from gateway.api import candidates, health, incidents, jobs, scheduler, stream, topology
+from gateway.api import (
+    candidates,
+    ended_jobs,
+    explanation,
+    health,
+    incidents,
+    jobs,
+    scheduler,
+    stream,
+    topology,
+)
 from gateway.api.operation import Operation
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -11,6 +21,8 @@ OPERATIONS: tuple[Operation, ...] = (
     incidents.LIST,
     incidents.ONE,
     jobs.OPERATION,
+    ended_jobs.OPERATION,
+    *explanation.OPERATIONS,
     candidates.OPERATION,
     stream.OPERATION,
     scheduler.FILTER,

@@ -18,6 +18,7 @@ import orjson
 from aiohttp import web
 
 from collector.config.links import Links
+from collector.job_page.style import POLICY as PAGE_POLICY
 from collector.web.coalesce import compress
 from gateway.api import openapi, problem
 from gateway.api.feed import Feed, Pulse
@@ -28,6 +29,8 @@ from gateway.api.part import part_of
 from gateway.api.problem import Problem
 from gateway.api.readers import OWNERS, Owners, Readers
 from gateway.api.stream import ANSWER_S, PERIOD_S, Stream
+from gateway.job_history.history import BusyError, GoneError, JobHistory
+from gateway.job_history.runs import Runs, StoredRun
 from gateway.model import Cluster, ClusterModel
 from pipeline.exposition import accepts_gzip
 from pipeline.guard import Guard, Health
@@ -77,17 +80,18 @@ class Api:
         answer_s: float = ANSWER_S,
         tenants: Mapping[str, str] | None = None,
         shown: Collection[str] = (),
+        history: JobHistory | None = None,
     ) -> None:
         self._model, self._guard = model, guard
         self._name, self._links = name, links or Links()
         self._thread = ThreadPoolExecutor(1, "api")
-        self._pulse = pulse
+        self._pulse, self._history = pulse, history
         self._waiting = self._bodies = 0
         self.bodies = frozenset(each.path for each in OPERATIONS if each.body is not None)
         self._health: dict[str, Health] = {}
         # The last answers with an ETag, by operation and reader.
         self._versioned: dict[tuple[str, Owners], tuple[str, bytes, bytes]] = {}
-        self._parts: tuple[Cluster | None, dict[frozenset[str], Cluster]] = None, {}
+        self._parts: tuple[Cluster | None, dict[frozenset[str], tuple[Cluster, Runs]]] = None, {}
         opened = [each.path for each in OPERATIONS if each.tenants]
         self._readers = Readers(tenants or {}, [*opened, openapi.PATH, *shown])
         self._stream = Stream(Feed(pulse), self._guarded, period_s=period_s, answer_s=answer_s)
@@ -97,6 +101,8 @@ class Api:
         """Add the routes to an application."""
         for operation in OPERATIONS:
             handler = self._stream.handle if operation.handler is None else self._handler(operation)
+            if operation.form is not None:
+                handler = self._explanation(operation)
             app.router.add_route(operation.method, operation.path, handler)
         app.router.add_get(openapi.PATH, self._openapi)
         app.middlewares.extend((_problems, self._readers.admit))
@@ -129,7 +135,8 @@ class Api:
     def _view(self) -> View:
         """The cluster as it is now; in the thread of the API alone."""
         cluster = self._called("api_cluster", "the read model", self._model.snapshot)
-        return View(self._name, cluster, self._links, self._pulse().present)
+        runs = self._history.runs if self._history is not None else Runs()
+        return View(self._name, cluster, self._links, self._pulse().present, runs)
 
     def _handler(self, operation: Operation) -> Callable[[web.Request], Any]:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -145,6 +152,43 @@ class Api:
                 return await self._response(request, operation, values, body)
             finally:
                 self._bodies -= 1
+
+        return handle
+
+    def _explanation(self, operation: Operation) -> Callable[[web.Request], Any]:
+        """The page of a run: found as all answers are made, then made elsewhere."""
+
+        def found(view: View, values: Values) -> StoredRun | Problem:
+            assert operation.handler is not None  # noqa: S101 - it has one
+            try:
+                run: StoredRun = operation.handler(view, values, None)
+                return run
+            except Problem as wrong:
+                return wrong
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            assert operation.form is not None  # noqa: S101 - that is why it is here
+            values, owners = read(operation.parameters, request.query.items()), request.get(OWNERS)
+            name, path = f"api_{operation.id}", operation.path
+            run = await self.in_thread(
+                lambda view: self._called(
+                    name, path, lambda: found(self._seen(view, owners), values)
+                )
+            )
+            if isinstance(run, Problem):
+                raise run
+            assert self._history is not None  # noqa: S101 - the run is of it
+            try:
+                body = await self._history.page(run, operation.form, whole=owners is None)
+            except GoneError:
+                raise Problem(404, f"job: no such run is stored: {values['job']}", "job") from None
+            except BusyError as error:
+                raise Problem(503, f"job: {error}") from None
+            charset = None if operation.form == "json" else "utf-8"
+            answer = web.Response(body=body, content_type=operation.media, charset=charset)
+            if operation.form == "html":
+                answer.headers["Content-Security-Policy"] = PAGE_POLICY
+            return answer
 
         return handle
 
@@ -172,8 +216,9 @@ class Api:
             self._parts = view.cluster, {}
         parts = self._parts[1]
         if owners not in parts:
-            parts[owners] = part_of(view.cluster, owners)
-        return replace(view, cluster=parts[owners], links=Links())
+            parts[owners] = part_of(view.cluster, owners), view.runs.of(owners)
+        cluster, runs = parts[owners]
+        return replace(view, cluster=cluster, links=Links(), runs=runs)
 
     def _called(self, name: str, what: str, work: Callable[[], T]) -> T:
         made, error = self._guard.call("web", name, work)

@@ -9,7 +9,7 @@ from itertools import chain, groupby
 from operator import attrgetter, is_, itemgetter
 from typing import NamedTuple
 
-from collector.config.owners import owner
+from collector.config.owners import agreed, of_allocation
 from gateway.model.layout import Layout, Node, natural
 from pipeline.documents import printable
 from pipeline.exposition.stalls import stalls
@@ -192,7 +192,7 @@ def _held(
         if place is not None and job:
             held.setdefault(job, set()).add(place)
             facts.setdefault(job, device.attributes)
-            owners.setdefault(job, set()).update(_owners(device.attributes))
+            owners.setdefault(job, set()).update(of_allocation(device.attributes))
             taken.add(place)
     for name, about in events.items():
         places = {at.get(uuid, -1) for uuid in str(about.get("gpus", "")).split()}
@@ -202,19 +202,6 @@ def _held(
             facts.setdefault(job, {k: v for k, v in about.items() if isinstance(v, str)})
     for job, places in held.items():
         yield _Held(job, facts[job], tuple(sorted(places)), frozenset(owners.get(job, {""})))
-
-
-def _owners(facts: Attributes) -> Iterator[str]:
-    """Of an allocation: the user for whom Slurm started it, as the kernel has it, or the namespace
-    that the kubelet names. A prolog's file names no user, and says nothing against one.
-    """
-    scheduler = facts.get("scheduler", "")
-    if scheduler == "kubernetes":
-        yield owner("namespace", facts.get("namespace", ""))
-    elif scheduler != "slurm":
-        yield ""
-    elif user := facts.get("user", ""):
-        yield owner("user", user)
 
 
 def _job(layout: Layout, parts: Sequence[tuple[int, _Held]]) -> Job:
@@ -230,14 +217,8 @@ def _job(layout: Layout, parts: Sequence[tuple[int, _Held]]) -> Job:
         text["job_name"],
         tuple(layout.nodes[row].gpus.start + n for row, held in parts for n in held.gpus),
         tuple(row for row, _ in parts),
-        owner=_agreed(owner for _, held in parts for owner in held.owners),
+        owner=agreed(owner for _, held in parts for owner in held.owners),
     )
-
-
-def _agreed(owners: Iterable[str]) -> str:
-    """The one that all name; "" where they differ: a job id that two users claim is nobody's."""
-    named = set(owners)
-    return named.pop() if len(named) == 1 else ""
 
 
 def stalled(jobs: Sequence[Job], findings: Iterable[Finding], now_ns: int) -> tuple[Job, ...]:

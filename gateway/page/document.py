@@ -113,6 +113,7 @@ def _main() -> Html:
         _verdict(),
         el("div", _incidents(), _map(), class_="columns"),
         _table("jobs", "Jobs", ("Job", "State", "Worst node", "GPUs", "Incidents"), "n n"),
+        _table("ended", "Ended jobs", ("Job", "Ended", "Ran", "GPUs"), "n"),
         _table("closed", "Closed incidents", ("Device", "What it was", "Affected", "Ended"), "n"),
     )
 
@@ -225,7 +226,7 @@ def _table(key: str, title: str, columns: tuple[str, ...], numeric: str) -> Html
             aria_labelledby=f"{key}-title",
         ),
         el("button", "Show all", id=f"{key}-more", type="button", hidden=True)
-        if key == "jobs"
+        if key in ("jobs", "ended")
         else None,
         id=key,
         hidden=True,

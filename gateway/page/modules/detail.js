@@ -3,6 +3,7 @@
 import { Refused, get } from "./api.js";
 import { deviceList } from "./devices.js";
 import { byId, el, fill, icon, state } from "./dom.js";
+import { lifeOf } from "./ended.js";
 import { levelOf, links, reach, since } from "./incidents.js";
 import { stateOf } from "./jobs.js";
 import { parts } from "./summary.js";
@@ -159,7 +160,7 @@ function places(cluster, title, rows, about) {
   };
 }
 
-function jobView({ cluster, incidents, jobs }, name) {
+function jobView({ cluster, incidents, jobs, stored }, name) {
   const job = jobs.get(name);
   if (!job) return gone(name);
   const rows = job.nodes.map((node) => cluster.row.get(node)).filter((row) => row !== undefined);
@@ -170,6 +171,7 @@ function jobView({ cluster, incidents, jobs }, name) {
       el("p", {}, stateOf(job)),
       facts(fact("Name", job.name), fact("User", job.user), fact("Scheduler", job.scheduler), fact("Holds", `${count(job.gpus, "GPU")} on ${count(job.nodes.length, "node")}`),
         fact("Verdict", job.verdicts.join(", ").replaceAll("_", " ")), fact("Worst node", state(job.level))),
+      stored && el("p", {}, el("a", { href: lifeOf(name), class: "agent" }, "What has happened to this job")),
       incidentList([...incidents.values()].filter((one) => one.jobs.includes(name))),
       nodeList(cluster, rows),
     ],

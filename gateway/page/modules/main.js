@@ -1,9 +1,10 @@
 // The cluster's page: reads everything, shows it, and keeps it so.
 
-import { get } from "./api.js";
+import { Refused, get } from "./api.js";
 import { Cluster } from "./cluster.js";
 import { Detail, path } from "./detail.js";
 import { byId, icon, say, word } from "./dom.js";
+import { showEnded } from "./ended.js";
 import { closedIncidents, openIncidents } from "./incidents.js";
 import { showJobs, sortedJobs } from "./jobs.js";
 import { Legend } from "./legend.js";
@@ -13,7 +14,8 @@ import { search } from "./search.js";
 import { verdict } from "./summary.js";
 import { clock, moment, span } from "./words.js";
 
-const MAX_OPEN = 500, MAX_CLOSED = 30, MAX_JOBS = 1000;
+const MAX_OPEN = 500, MAX_CLOSED = 30, MAX_JOBS = 1000, MAX_ENDED = 100;
+const ENDED_MS = 300000; // as often as the gateway reads its store
 
 const root = document.documentElement;
 const agentUrl = root.dataset.agentUrl;
@@ -25,6 +27,7 @@ const page = {
   pastTotal: 0,
   jobs: new Map(),
   jobsTotal: 0,
+  stored: false, // whether the gateway reads jobs from a store
   speaks: true,
   time: "",
   agent: agentUrl ? (host) => agentUrl.replaceAll("{host}", encodeURIComponent(host)) : null,
@@ -42,6 +45,7 @@ async function load() {
     get("incidents", { state: "open", limit: MAX_OPEN }),
     get("incidents", { state: "closed", limit: MAX_CLOSED }),
     get("jobs", { limit: MAX_JOBS }),
+    readEnded(),
   ]);
   const before = cluster.node.length && topology.static === null ? [cluster.node, cluster.gpu, cluster.port] : null;
   const fresh = cluster.adopt(topology);
@@ -59,6 +63,17 @@ async function load() {
   if (detail.looked) detail.ask();
   else detail.look();
   return { layout: topology.layout, time: topology.time };
+}
+
+// Jobs that are over change when the gateway has read its store. Without them the rest is shown.
+async function readEnded() {
+  try {
+    const ended = await get("jobs/ended", { limit: MAX_ENDED });
+    page.stored = ended.read !== null;
+    showEnded(ended.jobs, ended.total);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+  }
 }
 
 // Rows of nodes of which anything differs between two answers about one layout.
@@ -158,6 +173,7 @@ function manner(how, why) {
 
 byId("incidents-order").addEventListener("change", () => showAll("incidents"));
 for (const [id, by] of [["zoom-out", -1], ["zoom-fit", 0], ["zoom-in", 1]]) byId(id).addEventListener("click", () => map.zoom(by));
+setInterval(() => document.hidden || readEnded(), ENDED_MS);
 search(page);
 new Live({ load, take, manner }).start();
 

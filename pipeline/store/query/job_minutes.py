@@ -13,6 +13,7 @@ import polars as pl
 
 from pipeline.store.query.store import Store, Window
 
+MINUTE = timedelta(minutes=1)
 COLUMNS = {
     "utilization": "gpu_utilization_percent",
     "tensor": "tensor_activity_percent",
@@ -34,14 +35,25 @@ class Minute(NamedTuple):
 
 
 def job_minutes(store: Store, window: Window, gpus: Collection[str]) -> list[Minute]:
-    """Minutes of a window in which any of these GPUs was read, in order."""
+    """Minutes of a window in which any of these GPUs was read, in order. Of a minute that lies in
+    the window in part, the readings of that part.
+    """
+    if not gpus:  # a window without devices is of all
+        return []
     own = Window(window.since, window.until, tuple(sorted(gpus)))
-    done = store.collect(_by_device(store.table("gpu_1m", own), "_mean"))
+    first, over = _up(own.since), _down(own.until)
+    done = store.collect(
+        _by_device(store.table("gpu_1m", replace(own, since=first, until=over)), "_mean")
+    )
     last = done["minute"].max()  # days are rolled up in their order
-    since = last + timedelta(minutes=1) if isinstance(last, datetime) else own.since
-    fresh = store.collect(_by_device(store.table("gpu", replace(own, since=since)), ""))
+    rest = [own]
+    if isinstance(last, datetime):
+        rest = [replace(own, since=last + MINUTE)]
+        if first is not None and own.since is not None and own.since < first:
+            rest.append(replace(own, until=first))
+    fresh = [store.collect(_by_device(store.table("gpu", each), "")) for each in rest]
     by_minute = (
-        pl.concat([done, fresh])
+        pl.concat([done, *fresh])
         .group_by("minute")
         .agg(
             pl.col("device").n_unique().alias("gpus"),
@@ -55,6 +67,15 @@ def job_minutes(store: Store, window: Window, gpus: Collection[str]) -> list[Min
         Minute(round(minute.timestamp()) * 1_000_000_000, *rest)
         for minute, *rest in by_minute.rows()
     ]
+
+
+def _down(time: datetime | None) -> datetime | None:
+    return time and time.replace(second=0, microsecond=0)
+
+
+def _up(time: datetime | None) -> datetime | None:
+    whole = _down(time)
+    return whole + MINUTE if whole is not None and whole != time else whole
 
 
 def _by_device(rows: pl.LazyFrame, end: str) -> pl.LazyFrame:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import polars as pl
@@ -24,6 +25,7 @@ KINDS = ("job_started", "job_ended", "nccl_process_found", "nccl_process_lost")
 _ARRAY = re.compile(r"(\d{1,12})_(\d{1,9})")
 MAX_GAP_NS = 60 * SECOND_NS  # between the parts of one run: hosts start one after the other
 ELASTIC_NS = 600 * SECOND_NS  # a job that goes on so long without a host does not need it
+RECENT = timedelta(hours=1)
 SILENT_NS = 300 * SECOND_NS  # a host that is not read for so long before the store's end is lost
 
 
@@ -104,16 +106,42 @@ def runs_of(store: Store, text: str, window: Window) -> list[JobRun]:
     for event, boot in with_boots(store, window, KINDS):
         events[base(str(event.attributes.get("job", "")))].append((event, boot))
     key = _key(_of_array(store, window, text), events)
-    seen = _last_reads(store, window)
-    spans = _spans(events[key], seen)
-    return [_run(key, part, [event for event, _ in events[key]]) for part in _parts(spans)]
+    return _runs(key, events[key], _last_reads(store, window))
+
+
+def all_runs(
+    store: Store, window: Window, hosts: Collection[str] = (), *, recent: timedelta = RECENT
+) -> dict[str, list[JobRun]]:
+    """Runs of every job that had GPUs in a window, of all hosts unless some are named: by job, the
+    oldest first.
+
+    ``recent``: a host that was read so shortly before the end of the store is there still.
+    """
+    events: dict[str, list[tuple[Event, str]]] = defaultdict(list)
+    for event, boot in with_boots(store, window, KINDS, hosts):
+        events[base(str(event.attributes.get("job", "")))].append((event, boot))
+    seen = _reads_of(store, window, recent, {host for host, _ in _never_ended(events.values())})
+    return {job: _runs(job, its, seen) for job, its in events.items() if job}
+
+
+def _runs(
+    key: str, events: Sequence[tuple[Event, str]], seen: Mapping[tuple[str, str], int]
+) -> list[JobRun]:
+    return [
+        _run(key, part, [event for event, _ in events]) for part in _parts(_spans(events, seen))
+    ]
 
 
 def _run(key: str, spans: Sequence[HostSpan], events: Sequence[Event]) -> JobRun:
-    """With what is known of the job: the last that was said of each."""
+    """With what is known of the job: the last that was said of each while this run went on. An id
+    that was used before, or is used again, may be another user's.
+    """
+    begin_ns = min(span.begin_ns for span in spans)
+    end_ns = max(span.end_ns for span in spans) + MAX_GAP_NS
+    own = [event for event in events if begin_ns <= event.time_ns <= end_ns]
 
     def last(name: str) -> Value:
-        return next((e.attributes[name] for e in reversed(events) if name in e.attributes), "")
+        return next((e.attributes[name] for e in reversed(own) if name in e.attributes), "")
 
     return JobRun(
         key,
@@ -158,11 +186,38 @@ def _key(text: str, events: Mapping[str, Sequence[tuple[Event, str]]]) -> str:
     raise UnknownIdError(f"no job {text!r} in the store; there are {known}")
 
 
-def _last_reads(store: Store, window: Window) -> dict[tuple[str, str], int]:
+def _never_ended(jobs: Iterable[Sequence[tuple[Event, str]]]) -> set[tuple[str, str]]:
+    """Hosts and boots on which the last that is known of a job is not its end."""
+    last: dict[tuple[int, str, str], str] = {}
+    for number, events in enumerate(jobs):
+        for event, boot in events:
+            last[number, event.device.host, boot] = event.kind
+    return {(host, boot) for (_, host, boot), kind in last.items() if kind != "job_ended"}
+
+
+def _reads_of(
+    store: Store, window: Window, recent: timedelta, hosts: Collection[str]
+) -> dict[tuple[str, str], int]:
+    """The last reads that tell whether jobs of these hosts still run: of all hosts of late, and of
+    those that were not read of late whenever that was. There is a row for each read of each source:
+    all of a month would be too many.
+    """
+    until = window.until or datetime.now(UTC)
+    late = _last_reads(store, replace(window, since=until - recent))
+    gone = sorted(set(hosts) - {host for host, _ in late})
+    if not gone:
+        return late
+    return _last_reads(store, window, gone) | late
+
+
+def _last_reads(
+    store: Store, window: Window, hosts: Collection[str] = ()
+) -> dict[tuple[str, str], int]:
     """The last read of each host and boot, in unix ns."""
-    rows = store.collect(
-        store.table("reads", window).group_by("host", "boot_id").agg(pl.col("time").max())
-    )
+    reads = store.table("reads", window)
+    if hosts:
+        reads = reads.filter(pl.col("host").is_in(list(hosts)))
+    rows = store.collect(reads.group_by("host", "boot_id").agg(pl.col("time").max()))
     return {(h, b): round(t.timestamp() * 1e6) * 1000 for h, b, t in rows.rows()}
 
 

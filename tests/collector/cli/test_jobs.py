@@ -120,3 +120,52 @@ def test_what_cannot_be_read_is_said(
     assert main(["jobs"]) == 1
     assert "not an answer of Tocsin" in capsys.readouterr().err
     assert main(["jobs", "--gateway", "http://gw", "--all"]) == 2
+
+
+def test_ended_jobs_are_asked_of_a_gateway(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every page, with the texts of others made harmless."""
+    row = {
+        "id": "60", "run": 1, "scheduler": "slurm", "owner": "user:ada", "name": "a\x1b[2J",
+        "begin": "2027-01-15T08:00:00+00:00", "end": "2027-01-15T09:00:00+00:00",
+        "seconds": 3600.0, "nodes": 2, "gpus": 16,
+    }  # fmt: skip
+    asked["http://g/api/v1/jobs/ended?limit=1000"] = {"jobs": [row], "next": "abc"}
+    more = {"jobs": [{**row, "id": "59"}], "next": None}
+    asked["http://g/api/v1/jobs/ended?limit=1000&cursor=abc"] = more
+    assert main(["jobs", "--gateway", "http://g", "--ended"]) == 0
+    text = capsys.readouterr().out
+    assert "60" in text
+    assert "59" in text
+    assert "\x1b" not in text
+    assert main(["jobs", "--ended"]) != 0
+
+
+@pytest.mark.parametrize(("form", "end"), [("text", ".txt"), ("html", ".html"), ("json", "")])
+def test_a_gateway_explains_a_job(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: str, end: str
+) -> None:
+    """In the form that is asked for, to a terminal without what it would obey."""
+    urls: list[str] = []
+
+    def get(url: str, who: object, *, timeout_s: float, max_bytes: int) -> bytes:
+        urls.append(url)
+        return b'{"job": "ml/a.1"}' if form == "json" else b"Job \x1b[2Jml/a.1\nend"
+
+    monkeypatch.setattr(client, "get", get)
+    argv = ["explain", "job", "ml/a.1", "--gateway", "http://g/", "--run", "2", "--format", form]
+    assert main(argv) == 0
+    assert urls == [f"http://g/api/v1/jobs/explanation{end}?job=ml%2Fa.1&run=2"]
+    text = capsys.readouterr().out
+    assert "ml/a.1" in text
+    assert "\x1b" not in text
+
+
+def test_a_job_that_a_gateway_does_not_explain_is_an_error(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what the status means."""
+    assert asked
+    assert main(["explain", "job", "9", "--gateway", "http://g"]) == 1
+    assert "HTTP 403" in capsys.readouterr().err

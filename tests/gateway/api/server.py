@@ -102,7 +102,7 @@ def documented(method: str, path: str, answer: Answer, media: str) -> None:
 
 
 def _template(path: str) -> str:
-    known = described()["paths"]
+    known, path = described()["paths"], path.partition("?")[0]
     return path if path in known else f"{path.rpartition('/')[0]}/{{id}}"
 
 

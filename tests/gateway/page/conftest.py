@@ -8,9 +8,10 @@ import pytest
 
 from tests.browser import Browser, Page
 from tests.collector.web.served import loaded
+from tests.gateway.api.history import history_of
 from tests.gateway.cluster import SimulatedCluster
 from tests.gateway.page.served import Served
-from tests.gateway.page.trouble import trouble
+from tests.gateway.page.trouble import trouble, trouble_before
 
 SHOWN = "document.getElementById('live-time')?.textContent.endsWith('UTC')"
 
@@ -27,7 +28,7 @@ def served() -> Iterator[Served]:
     """The page of 16 nodes with something of everything."""
     cluster = SimulatedCluster(16)
     trouble(cluster)
-    running = Served(cluster)
+    running = Served(cluster, history=history_of(trouble_before()))
     yield running
     running.close()
 

@@ -19,6 +19,7 @@ from gateway import page
 from gateway.api import Api
 from gateway.api.operation import View
 from gateway.api.topology import static_of
+from gateway.job_history.history import JobHistory
 from pipeline.clock import SystemClock
 from pipeline.guard import Guard
 from pipeline.selfmetrics import SelfMetrics
@@ -38,12 +39,21 @@ def _hello(view: View) -> dict[str, Any]:
 
 class Served:
     """The cluster and its page's address. ``asked``: paths that were asked for, in order.
+    ``history``: the jobs that are over, once it has read them.
 
     ``owners``: the page is a user's who sees the jobs of these owners, as after its password.
     """
 
-    def __init__(self, cluster: SimulatedCluster, *, stream: bool = True, owners: str = "") -> None:
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        *,
+        stream: bool = True,
+        owners: str = "",
+        history: JobHistory | None = None,
+    ) -> None:
         self.cluster, self.streaming = cluster, stream
+        self.history = history
         self.tenants = {"tenant": owners} if owners else {}
         self.asked: list[str] = []
         self._begun = 0
@@ -68,6 +78,7 @@ class Served:
             name="c1",
             tenants=self.tenants,
             shown=page.paths("/metrics"),
+            history=self.history,
         )
         self._web = Web(pages, guard, [self.address], site=self._site)
         (self.address,) = self._run(self._web.start())

@@ -14,10 +14,11 @@ from gateway.api.operation import View
 from gateway.api.topology import static_of
 from tests.browser import Browser, Page
 from tests.collector.web.served import loaded, pass_time, press, text
+from tests.gateway.api.history import history_of
 from tests.gateway.cluster import SimulatedCluster
 from tests.gateway.page.conftest import SHOWN
 from tests.gateway.page.served import Served
-from tests.gateway.page.trouble import trouble
+from tests.gateway.page.trouble import trouble, trouble_before
 from tests.wait import until
 
 pytestmark = pytest.mark.integration
@@ -67,7 +68,7 @@ def test_a_tenant_sees_its_own_jobs_and_their_nodes(browser: Browser) -> None:
     """The same page, which asks where the stream is refused."""
     cluster = SimulatedCluster(16)
     trouble(cluster)
-    running = Served(cluster, owners="user:grace")
+    running = Served(cluster, owners="user:grace", history=history_of(trouble_before()))
     try:
         page = loaded(browser.open(running.url), SHOWN)
         own = [job for job in cluster.model.snapshot().jobs if job.owner == "user:grace"]
@@ -80,6 +81,10 @@ def test_a_tenant_sees_its_own_jobs_and_their_nodes(browser: Browser) -> None:
             layout.nodes[row].name for job in own for row in job.nodes
         }
         assert "/api/v1/stream" not in running.asked
+        over = "[...document.querySelectorAll('#ended-list th')].map((one) => one.textContent)"
+        assert page.evaluate(over) == [
+            f"{4700 - n}pretrain-70b · user:grace" for n in range(1, 20, 4)
+        ]
         page.close()
     finally:
         running.close()
@@ -304,3 +309,14 @@ def test_an_incident_has_its_evidence_and_its_nodes(page: Page) -> None:
     assert "GPU 3 on node-0003" in text(page, "#detail-title")
     near = page.evaluate("import('/cluster/main.js').then(({ map }) => [...map.near])")
     assert 3 in near
+
+
+def test_the_life_of_a_job_opens_from_the_lists(page: Page, served: Served) -> None:
+    """Of one that is over from its row, of one that runs from its panel."""
+    link = "document.querySelector('%s')?.getAttribute('href')"
+    assert page.evaluate(link % "#ended-list a") == ("api/v1/jobs/explanation.html?job=4700&run=1")
+    page.evaluate("location.hash = '#job/4711'")
+    until(lambda: page.evaluate(link % "#detail-body a.agent"), "the panel of the job")
+    assert page.evaluate(link % "#detail-body a.agent") == "api/v1/jobs/explanation.html?job=4711"
+    page.evaluate("document.getElementById('ended-more').click()")
+    assert page.evaluate("document.querySelectorAll('#ended-list tr').length") == 20

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gateway.job_history.runs import StoredRun
 from pipeline.frame import Device
+from tests.gateway.api.history import ended
 from tests.gateway.cluster import SimulatedCluster
 
 
@@ -44,3 +46,12 @@ def trouble(cluster: SimulatedCluster) -> None:
     )  # fmt: skip
     cluster.find(cluster.gpu(1, 6), "ecc", "Row remaps pending: 1.", severity="record", ago_s=60)
     cluster.sent[cluster.topology.hosts[silent]] -= 120_000_000_000
+
+
+def trouble_before() -> list[StoredRun]:
+    """Jobs that are over."""
+    users = ("ada", "grace", "edsger", "barbara")
+    return [
+        ended(str(4700 - n), f"user:{users[n % 4]}", 1800 * (n + 1), name="pretrain-70b")
+        for n in range(20)
+    ]
