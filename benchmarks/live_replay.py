@@ -27,7 +27,8 @@ import numpy as np
 
 from collector.cli.main import main as tocsin
 from evaluation.metrics.scope import ByHost
-from evaluation.runs.run import STEP_S, Job, rendered
+from evaluation.runs.cadence import STEP_S
+from evaluation.runs.run import Job, rendered
 from evaluation.runs.scenarios import every_scenario
 from pipeline.bus import subjects
 from pipeline.bus.batch import Batch, encode

@@ -21,6 +21,7 @@ from evaluation.baselines import BASELINES
 from evaluation.baselines.features import NotInstalledError
 from evaluation.defaults import MAGNITUDES
 from evaluation.runs import log
+from evaluation.runs.by_cadence import by_cadence
 from evaluation.runs.by_checkpoint import by_checkpoint
 from evaluation.runs.cost_estimate import seconds_of
 from evaluation.runs.plan import ROOT, Wanted, code_hash, jobs_of, results_of, still_good
@@ -156,7 +157,11 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _document(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return report_of(results).document() | {"strata": by_checkpoint(results)}
+    counted = [result for result in results if not result["job"].get("compared")]
+    return report_of(counted).document() | {
+        "strata": by_checkpoint(counted),
+        "cadence": by_cadence(results),
+    }
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:

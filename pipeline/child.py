@@ -136,7 +136,7 @@ class Child:
 
     Nothing here waits for the process: ``receive`` has its own deadline, ``kill`` returns at once,
     and a process that is stuck in the kernel is reported by ``stuck`` for its owner to count. Its
-    standard error is dropped.
+    standard error is dropped, or written to the descriptor ``errors``.
     """
 
     def __init__(
@@ -145,12 +145,13 @@ class Child:
         *,
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
+        errors: int = subprocess.DEVNULL,
     ) -> None:
         self._process = subprocess.Popen(
             list(argv),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=errors,
             env=None if env is None else dict(env),
             start_new_session=True,
             close_fds=True,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from evaluation.runs.run import COMPARED_NS, OURS, STEP_S, Job
+from evaluation.runs.run import COMPARED_NS, OURS, Job
 from evaluation.runs.scenarios import every_scenario, scenario
 from simulator.fleet import Scenario
 
 DAY_S = 86_400.0
-# CPU seconds per tick of 10 s, measured on one core of a 2-vCPU x86 machine: a
+# CPU seconds per reading of all sources, measured on one core of a 2-vCPU x86 machine: a
 # fixed part and one per node.
 WORLD = (0.00023, 0.0000065)
 FLEET = (0.0024, 0.0000096)
@@ -33,7 +33,7 @@ def seconds_of(job: Job) -> float:
             tick += _of(FLEET, nodes) * again
         else:
             tick += _of(AGENTS, _agents(job, one, nodes)) * again
-    return days * DAY_S / STEP_S * tick
+    return days * DAY_S / job.step_s * tick
 
 
 def _agents(job: Job, scenario: Scenario, nodes: int) -> int:

@@ -44,10 +44,12 @@ def run_jobs(
     with closing(executor.run(run_task, pieces)) as ended:
         for done in ended:
             job = jobs[done.number]
+            errors = folder / f"{job.name}.err"
             if done.result is None:
-                (folder / f"{job.name}.err").write_text(f"{done.error}\n", encoding="utf-8")
+                errors.write_text(f"{done.error}\n", encoding="utf-8")
             else:
                 _write(folder / f"{job.name}.json", {"code": code, **done.result})
+                errors.unlink(missing_ok=True)  # of an earlier attempt
             yield Done(job, done.reason)
 
 

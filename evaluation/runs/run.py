@@ -21,6 +21,7 @@ from evaluation.metrics.panel import Candidate, Panel, judge
 from evaluation.metrics.scope import Scope
 from evaluation.metrics.shipped import Shipped
 from evaluation.metrics.truth import Truth
+from evaluation.runs.cadence import STEP_S
 from evaluation.runs.truths import hosts_of, plain_truths
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident
@@ -31,7 +32,6 @@ from simulator.fleet import Run, Scenario, load_scenario, render
 OURS = "ours"
 SHIPPED = "as-shipped"  # ours with shadow mode, in every run that has ours
 Split = Literal["dev", "test"]
-STEP_S = 10.0
 # how long a restarted twin judges too: a lost state shows by then
 COMPARED_NS = 12 * 3600 * SECOND_NS
 HOST_PERIOD_S = 60.0  # slow facts are read once a minute, everything else at each step
@@ -46,6 +46,8 @@ class Job:
     saved results. With ``restart`` a copy of ours is restarted half-way and compared for half a
     day. With more or fewer ``nodes`` than the scenario says it has more or fewer cases, unless
     ``cases`` says how many. ``agents`` is how many nodes are judged in scope node at most.
+    Readings are ``step_s`` seconds apart; ``compared`` is a run whose only use is to be compared
+    with the same one at another step, in no figure of the report.
     """
 
     scenario: str
@@ -58,11 +60,14 @@ class Job:
     nodes: int | None = None
     agents: int | None = None
     cases: int | None = None
+    step_s: float = STEP_S
+    compared: bool = False
 
     @property
     def name(self) -> str:
         """Stem of the result's file."""
-        return f"{self.scenario}-{self.magnitude}-{self.split}-{self.seed}"
+        name = f"{self.scenario}-{self.magnitude}-{self.split}-{self.seed}"
+        return f"{name}-each-{self.step_s:g}s" if self.compared else name
 
     @classmethod
     def from_json(cls, text: str) -> Job:
@@ -114,7 +119,7 @@ def rendered(job: Job) -> Run:
             job.seed,
             magnitude=magnitude,
             split=job.split,
-            step_s=STEP_S,
+            step_s=job.step_s,
             days=days,
             nodes=job.nodes,
         )

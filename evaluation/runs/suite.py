@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evaluation.metrics.scope import Scope
+from evaluation.runs.cadence import STEP_S, step_of
 from evaluation.runs.cost_estimate import seconds_of
 from evaluation.runs.run import OURS, Job, Split
 from evaluation.runs.scenarios import every_scenario, scenario
@@ -25,6 +26,13 @@ HEALTHY_MONTHS = 2000.0
 FLEET, FLEET_DAYS = 512, 4.0  # nodes and length of the large runs of the healthy fleet
 LARGEST = 512  # nodes of a run; more cases than fit take another seed
 LARGE_AND_LONG = "H00"
+# Seconds between readings of the large healthy runs in turn: Prometheus' default interval, and a
+# quarter of it, as many sites scrape GPUs.
+HEALTHY_STEPS = (60.0, 15.0)
+EACH_SECOND = (256, 0.1)  # nodes and days that are read as the agent itself reads
+# Runs at their own size of at most so many days are made at STEP_S too, where the plan reads them
+# less often, and compared case by case.
+COMPARED_DAYS = 1.0
 # Cases that a large run has room for, as a share of those asked for: two faults leave a job alone
 # for hours. Measured; elsewhere it is all.
 ROOM = {
@@ -73,15 +81,17 @@ class Claim:
 def suite(claim: Claim) -> list[Job]:
     """All runs, the dearest first, so that no core waits for the last one.
 
-    Every scenario once at its own size with all candidates: ours in both scopes, restarted
-    half-way, and the baselines. Then ours in both scopes in runs with as many nodes as the cases
-    need, at nominal and half magnitude, and a healthy fleet of 4,096 GPUs. What needs the fleet is
-    run in scope node at its own size only.
+    Every scenario once at its own size with all candidates: ours, restarted half-way, and the
+    baselines. Then ours in both scopes in runs with as many nodes as the cases need, at nominal and
+    half magnitude, and a healthy fleet of 4,096 GPUs. Faults that the large runs have in scope node
+    are judged so at their own size only to be compared with the same run read more often; what
+    needs the fleet is run in scope node at its own size only.
     """
     scenarios = [every_scenario().get(name) or scenario(name) for name in claim.scenarios]
     jobs = [_own_size(one, claim) for one in scenarios]
     if claim.ours:
         jobs += [job for one in scenarios for job in _many_cases(one, claim)]
+        jobs += [_read_more_often(one, claim) for one in scenarios if _is_compared(one)]
         jobs += _healthy_fleet(claim) if LARGE_AND_LONG in claim.scenarios else ()
     return sorted((job for job in jobs if job.contestants), key=seconds_of, reverse=True)
 
@@ -93,6 +103,8 @@ def _own_size(scenario: Scenario, claim: Claim) -> Job:
     )
     if scenario.id == LARGE_AND_LONG:  # baselines over a month would cost more than all other runs
         candidates = tuple(one for one in candidates if one[0] == OURS)
+    if scenario.verdict is not None and scenario.scope == "node" and not _is_compared(scenario):
+        candidates = tuple(one for one in candidates if one != (OURS, "node"))
     restart = claim.ours and scenario.kind == "fault"
     return Job(
         scenario.id,
@@ -101,7 +113,23 @@ def _own_size(scenario: Scenario, claim: Claim) -> Job:
         claim.split,
         candidates,
         restart=restart,
+        step_s=step_of(scenario),
     )
+
+
+def _is_compared(scenario: Scenario) -> bool:
+    return (
+        scenario.verdict is not None
+        and step_of(scenario) > STEP_S
+        and scenario.days <= COMPARED_DAYS
+    )
+
+
+def _read_more_often(scenario: Scenario, claim: Claim) -> Job:
+    """The run at its own size once more, in the scope in which the fault can be known."""
+    candidates = tuple((OURS, scope) for scope in claim.scopes if scope == scenario.scope)
+    seed = claim.first_seed
+    return Job(scenario.id, "nominal", seed, claim.split, candidates, compared=True)
 
 
 def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
@@ -130,6 +158,7 @@ def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
                 _ours(claim, scenario),
                 nodes=size,
                 cases=cases,
+                step_s=step_of(scenario),
             )
 
 
@@ -154,19 +183,27 @@ def _sharing(fault: str, magnitude: str, scope: Scope) -> int:
 
 
 def _healthy_fleet(claim: Claim) -> Iterator[Job]:
-    """As many large runs as the healthy scenarios at their own size leave to be watched."""
+    """As many large runs as the healthy scenarios at their own size leave to be watched, and one
+    that is read each second.
+    """
+    scopes = tuple((OURS, scope) for scope in claim.scopes)
     healthy = [one for one in every_scenario().values() if one.kind == "healthy"]
     watched = sum(months_of(one.nodes, one.days) for one in healthy)
-    for number in range(math.ceil((HEALTHY_MONTHS - watched) / months_of(FLEET, FLEET_DAYS))):
+    runs = math.ceil((HEALTHY_MONTHS - watched) / months_of(FLEET, FLEET_DAYS))
+    sizes = [
+        (FLEET, FLEET_DAYS, HEALTHY_STEPS[number % len(HEALTHY_STEPS)]) for number in range(runs)
+    ]
+    for number, (nodes, days, step_s) in enumerate([*sizes, (*EACH_SECOND, 1.0)]):
         seed = claim.first_seed + 1 + number
         yield Job(
             LARGE_AND_LONG,
             "nominal",
             seed,
             claim.split,
-            tuple((OURS, scope) for scope in claim.scopes),
-            days=FLEET_DAYS,
-            nodes=FLEET,
+            scopes,
+            days=days,
+            nodes=nodes,
+            step_s=step_s,
         )
 
 

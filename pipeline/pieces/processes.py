@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkstemp
 
 from pipeline.child import Child, python
 from pipeline.pieces.interface import KILLED, RETRIES, A, Done, Piece, R
@@ -19,6 +20,7 @@ KILLED_WITHIN_S = 5.0
 @dataclass(slots=True)
 class _Worker:
     child: Child
+    errors: Path  # what it says before it begins a piece
     number: int | None = None
 
 
@@ -60,18 +62,24 @@ def _run(
             if answer:
                 yield _result(folder, number)
                 continue
-            killed = (worker.child.wait(KILLED_WITHIN_S) or 0) < 0
+            code = worker.child.wait(KILLED_WITHIN_S) or 0
+            killed = code < 0
             _end(worker)
             crew[place] = _start(spec, folder)
             if killed and left[number]:
                 left[number] -= 1
                 waiting.appendleft(number)
             else:
-                yield Done(number, None, error=_last_words(folder, number))
+                yield Done(number, None, error=_last_words(worker, folder, number, code))
 
 
 def _start(spec: str, folder: Path) -> _Worker:
-    return _Worker(Child(python("pipeline.pieces.worker", spec, str(folder))))
+    handle, name = mkstemp(".worker", dir=folder)
+    try:
+        child = Child(python("pipeline.pieces.worker", spec, str(folder)), errors=handle)
+    finally:
+        os.close(handle)
+    return _Worker(child, Path(name))
 
 
 def _give(worker: _Worker, number: int, pieces: Sequence[Piece[A]], folder: Path) -> None:
@@ -92,6 +100,9 @@ def _result(folder: Path, number: int) -> Done[R]:
     return Done(number, result, warnings)
 
 
-def _last_words(folder: Path, number: int) -> str:
-    file = folder / f"{number}.err"
-    return (file.read_text(errors="replace").strip() if file.is_file() else "") or KILLED
+def _last_words(worker: _Worker, folder: Path, number: int, code: int) -> str:
+    """What it wrote about the piece, or before it began with one: an import that fails."""
+    for file in (folder / f"{number}.err", worker.errors):
+        if words := file.read_text(errors="replace").strip() if file.is_file() else "":
+            return words
+    return KILLED if code < 0 else f"the worker ended with exit code {code} and said nothing"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ import pytest
 from collector.cli.main import main
 from evaluation import score as score_run
 from evaluation.runs.plan import Wanted, code_hash, jobs_of, still_good
-from evaluation.runs.pool import Done, run_jobs
+from evaluation.runs.pool import Done, run_jobs, run_task
 from evaluation.runs.run import OURS, SHIPPED, Job, run_job
+from pipeline.pieces import interface
+from pipeline.pieces.interface import Piece
 from pipeline.pieces.processes import Processes
 from simulator.fleet import load_scenario
 from tests.sources import ROOT
@@ -87,6 +89,28 @@ def test_a_worker_that_dies_costs_its_job_only(tmp_path: Path) -> None:
     done = {d.job.scenario: d.error for d in run_jobs([bad, good], tmp_path, "code", Processes(1))}
     assert done["H05"] == ""
     assert "no scenario 'F99'" in done["F99"]
+
+
+def test_a_success_takes_back_the_error_of_an_attempt_before(tmp_path: Path) -> None:
+    """The file of the error goes when there is a result."""
+
+    class Second:
+        """An executor that has done everything."""
+
+        slots = 1
+
+        def run(
+            self, work: Callable[[Any], Any], pieces: Sequence[Piece[Any]]
+        ) -> Generator[interface.Done[Any], None, None]:
+            """One result."""
+            assert (work, len(pieces)) == (run_task, 1)
+            yield interface.Done(0, {"kind": "fault"})
+
+    errors = tmp_path / f"{JOB.name}.err"
+    errors.write_text("OSError: no space left\n")
+    assert [done.error for done in run_jobs([JOB], tmp_path, "code", Second())] == [""]
+    assert not errors.exists()
+    assert (tmp_path / f"{JOB.name}.json").exists()
 
 
 def wanted(**changes: object) -> Wanted:

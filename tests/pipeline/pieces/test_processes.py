@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,13 @@ def test_a_piece_whose_workers_are_killed_again_and_again_fails(tmp_path: Path) 
     (ended,) = Processes(1).run(dying, [Piece("of 1", task)])
     assert ended.reason == "the worker was killed"
     assert attempts(tmp_path)["inner"] == RETRIES + 1
+
+
+def test_a_worker_that_dies_before_its_first_piece_says_why(tmp_path: Path) -> None:
+    """Work of a module that cannot be imported: its own words, and no word of a kill."""
+    square_of_nowhere = partial(square)
+    square_of_nowhere.__module__ = "tests.pipeline.pieces.nowhere"
+    square_of_nowhere.__qualname__ = "square"  # type: ignore[attr-defined]  # as functions have it
+    (ended,) = Processes(1).run(square_of_nowhere, [Piece("of 1", Errand(1, tmp_path / "tried"))])
+    assert "nowhere" in ended.reason
+    assert "killed" not in ended.reason
