@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -60,6 +60,10 @@ class Together:
         self._joined = joined(bare(detector))
         self._changed: dict[str, ShadowMode] = {}  # on nodes whose labels say so
         self._failed: set[str] = set()  # nodes with which it failed last
+
+    def know(self, names: Iterable[str]) -> None:
+        """These nodes, in this order, before any other."""
+        self._joined.know(names)
 
     def asked(self, batch: Batch) -> Iterator[Asked]:
         """All at once; node by node where one makes it fail."""
@@ -123,6 +127,9 @@ class Separately:
         self._sleepers: Sleepers[Detector] = Sleepers(
             lambda host: crews.take(host, name), _show, recent
         )
+
+    def know(self, names: Iterable[str]) -> None:
+        """It has no order of nodes."""
 
     def asked(self, batch: Batch) -> Iterator[Asked]:
         """Node by node, those that are to be asked."""

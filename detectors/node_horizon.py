@@ -6,7 +6,7 @@ observations matters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -90,6 +90,13 @@ class NodeHorizon:
         ]
         self._fusions = None if fuse is None else NodeFusions(fuse, guard)
         self._failing: dict[str, Failing] = {}
+
+    def know(self, names: Iterable[str]) -> None:
+        """These nodes come, in this order, before others: before anything was judged."""
+        for name in names:
+            self._order.setdefault(name, len(self._order))
+        for detector in self._detectors:
+            detector.know(self._order)
 
     def judge(self, batch: Sequence[Observation]) -> list[JudgedObservation]:
         """What each node's agent says, in the order of the batch, with the observations as they

@@ -28,6 +28,10 @@ class Joined:
         for part in parts_of(detector):
             part.join(self._roll)
 
+    def know(self, names: Iterable[str]) -> None:
+        """These nodes, in this order, after those that are known."""
+        self._roll.know(names)
+
     def update(self, observation: Observation) -> Iterable[Finding]:
         """The findings of all nodes. ValueError for an observation of a single one."""
         return [finding for _, finding in self.by_node(observation)]

@@ -32,6 +32,7 @@ class Agents:
         self._make, self._fuse, self._only = make, fuse, only
         self._nodes = NodesOf(only)
         self._horizon, self._fusions = NodeHorizon(make, None, {}), NodeFusions(fuse)
+        self._horizon.know(self._nodes.order)
         self.found: list[Found] = []  # of the last observation
 
     def update(self, observation: Observation) -> list[JudgedObservation]:

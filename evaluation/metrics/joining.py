@@ -31,12 +31,13 @@ class NodesOf:
     """Hosts of ``only`` (None for all) as joined nodes: those that have rows in the same frames
     together, as agents read whole frames.
 
-    ``order``: hosts by when they were first seen, which joined detectors ask for.
+    ``order`` of hosts, which joined detectors ask for: by name where all are known, as the frames
+    of a fleet have them and need not be copied then; others by when they were first seen.
     """
 
     def __init__(self, only: frozenset[str] | None = None) -> None:
         self._only = only
-        self.order: dict[str, int] = {}
+        self.order = {host: number for number, host in enumerate(sorted(only or ()))}
         self._hosts: dict[tuple[str, str], tuple[tuple[Device, ...], frozenset[str]]] = {}
         self._names: dict[frozenset[str], tuple[str, ...]] = {}
         self._cuts: dict[tuple[str, str, tuple[str, ...]], _Cut] = {}
