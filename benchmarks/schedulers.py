@@ -2,57 +2,50 @@
 
     python -m benchmarks.schedulers --seed 1
 
-Findings, incidents and pages of jobs of each scenario must be equal but for names; the exit code is
-1 where any differs. Six more causes of death are in the scenario ``deaths``.
+Twenty scenarios (evaluation/schedulers/twenty.py), each whole. Findings, incidents with their
+owners, and pages of jobs must be equal but for names; the exit code is 1 where any differs.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+import time
+from collections import Counter
 from pathlib import Path
 
 from evaluation.schedulers.equal import differences, verdicts
-from evaluation.schedulers.short_jobs import DEATHS, short_jobs
-from simulator.fleet import load_scenario, render
-
-# Memory, GPUs, heat, clocks, links, ranks, hosts, files, switches, waits.
-SCENARIOS = (
-    DEATHS,
-    *("F03", "F06", "F08", "F10", "F16", "F20", "F23", "F25", "F27", "F34", "F36", "F42", "F50"),
-    *("F70", "F80", "F83"),
-)
-NODES, DAYS, STEP_S = 4, 0.2, 30.0
+from evaluation.schedulers.twenty import TWENTY
 
 
 def main(argv: list[str] | None = None) -> int:
     """A line for each scenario, and its differences."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scenario", nargs="+", default=SCENARIOS)
+    parser.add_argument("--scenario", nargs="+", choices=TWENTY, default=list(TWENTY))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--days", type=float, default=DAYS)
-    parser.add_argument("--nodes", type=int, default=NODES)
+    parser.add_argument("--days", type=float, help="in place of each scenario's own")
     args = parser.parse_args(argv)
     differ = 0
     for name in args.scenario:
-        run = (
-            short_jobs(args.seed, args.nodes, args.days)
-            if name == DEATHS
-            else render(
-                load_scenario(name), args.seed, magnitude="range", step_s=STEP_S,
-                days=args.days, nodes=args.nodes,
-            )
-        )  # fmt: skip
+        began = time.process_time()
+        hours = TWENTY[name]
+        run = hours.render(args.seed, days=args.days)
         with tempfile.TemporaryDirectory() as folder:
             slurm, kubernetes = (
-                verdicts(run, scheduler, Path(folder)) for scheduler in ("slurm", "kubernetes")
+                verdicts(run, hours, scheduler, Path(folder))
+                for scheduler in ("slurm", "kubernetes")
             )
         lines = differences(slurm, kubernetes)
-        causes = sorted(page["cause"] for page in slurm.pages.values())
+        causes = Counter(page["cause"] for page in slurm.pages.values())
+        waits = sum(" starvation/" in text for text in slurm.findings)
+        owners = sum(" to owner " in text for text in slurm.incidents)
         print(
-            f"{name} seed {args.seed}: {len(run.truth)} faults, {len(slurm.findings)} findings, "
-            f"{len(slurm.incidents)} incidents, {len(slurm.pages)} pages ({' '.join(causes)}), "
-            f"{len(lines)} differ",
+            f"{name:13} {run.scenario.id} seed {args.seed}, {run.seconds / 3600:.1f} h, "
+            f"{len(run.truth)} faults ({slurm.found} and {kubernetes.found} found), "
+            f"{len(slurm.findings)} findings ({waits} of waits), {len(slurm.incidents)} statements "
+            f"of incidents ({owners} to owners), {len(slurm.pages)} pages "
+            f"({', '.join(f'{n} {cause}' for cause, n in sorted(causes.items()))}), "
+            f"{len(lines)} differ, {time.process_time() - began:.0f} CPU s",
             flush=True,
         )
         for line in lines[:20]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from collector.job_page.evidence import Clue, Sort
-from collector.job_page.phases import MINUTE_NS, Phase
+from collector.job_page.phases import MAX_PAUSE, MINUTE_NS, Phase
 from pipeline.store.query.job_runs import JobRun
 
 Row = Mapping[str, Any]
@@ -101,7 +101,9 @@ CAUSES: dict[str, tuple[str, str]] = {
 }
 _FIRST: tuple[Sort, ...] = ("gpu_fault", "host_memory", "crash")
 _STATED: tuple[Sort, ...] = ("time_limit", "preempted", "node_failed")
-_OWN: tuple[Sort, ...] = ("gpu_memory", "program_fault", "signal", "exit", "cancelled")
+_BY_ITSELF: tuple[Sort, ...] = ("gpu_memory", "program_fault", "signal", "exit")
+_WATCHDOGS = {signal.SIGABRT, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
+_OWN: tuple[Sort, ...] = (*_BY_ITSELF, "cancelled")
 
 
 class Ending(NamedTuple):
@@ -151,6 +153,7 @@ def ending(
         _lost_gpu(run, incidents, phases),
         _lost_node(run),
         _stated(clues, stalled, findings),
+        _in_a_pause(fatal, stalled, findings),
         _stall(clues, stalled, findings, fatal),
         _of(fatal, _OWN),
     ):
@@ -216,9 +219,35 @@ def _stated(clues: Sequence[Clue], stalled: Phase | None, findings: Sequence[Row
     found = _of(clues, _STATED)
     if found is None or stalled is None:
         return found
-    minutes = (stalled.end_ns - stalled.begin_ns) // MINUTE_NS
     why = f": {findings[-1]['summary']}" if findings else "."
-    return found._replace(also=f"It had made no step for {minutes} min{why}")
+    return found._replace(also=f"{_no_step(stalled)}{why}")
+
+
+def _no_step(stalled: Phase) -> str:
+    return f"It had made no step for {(stalled.end_ns - stalled.begin_ns) // MINUTE_NS} min"
+
+
+def _in_a_pause(
+    fatal: Sequence[Clue], stalled: Phase | None, findings: Sequence[Row]
+) -> Ending | None:
+    """A process that ended by itself while the job stood no longer than a save or an evaluation
+    may, and nobody had found that it stalls: it failed in there, on a full disk for example. What
+    is found when it ends is found because of it. After a signal by which watchdogs end what stalls
+    it is a stall.
+    """
+    if stalled is None or stalled.end_ns - stalled.begin_ns > MAX_PAUSE * MINUTE_NS:
+        return None
+    found = _of(fatal, _BY_ITSELF)
+    watched = any(
+        one.sort == "watchdog" or (one.sort == "signal" and one.number in _WATCHDOGS)
+        for one in fatal
+    )
+    if found is None or watched:
+        return None
+    since_ns = found.time_ns - MINUTE_NS
+    if any(row["onset"].timestamp() * 1e9 < since_ns for row in findings):
+        return None
+    return found._replace(also=f"{_no_step(stalled)}.")
 
 
 def _stall(

@@ -93,7 +93,7 @@ class Members:
         self._crews = ByNode(Crew)
         self._job_of: list[str] = []
         self._rows: dict[str, dict[str, int]] = {}  # of each job, by realm and name
-        self._free: dict[str, list[int]] = {}
+        self._free: dict[str, dict[str, int]] = {}  # rows of jobs that are over, as _rows
         self._gpus: dict[str, list[int]] = {}  # rows of each realm
         self._changed: dict[str, None] = {}  # realms whose jobs or GPUs are other ones
         self._seen: tuple[Device, ...] | None = None
@@ -166,7 +166,7 @@ class Members:
         for name in gone:
             row = known.pop(name)
             self.of.reset(self.of.sight(np.array([row])))
-            self._free.setdefault(realm, []).append(row)
+            self._free.setdefault(realm, {})[name] = row
         for name in names:
             if name not in known:
                 known[name] = self._begins(crew, JobKey(realm, name))
@@ -181,10 +181,12 @@ class Members:
         return [JobKey(realm, name) for name in gone]
 
     def _begins(self, crew: Crew, job: JobKey) -> int:
-        """The row of a new job."""
-        device, free = Device(job.realm, "job", job.name), self._free.get(job.realm)
-        if free:
-            row = free.pop()
+        """The row of a new job; one that is queued again, under its name, has its own row again."""
+        device, free = Device(job.realm, "job", job.name), self._free.get(job.realm, {})
+        if job.name in free:
+            row = free.pop(job.name)
+        elif free:
+            _, row = free.popitem()
             self.of.rename(row, device)
         else:
             row = len(self.of.all_devices)
@@ -292,7 +294,7 @@ class Members:
                 if self.of["live"][row]:
                     self._rows.setdefault(job.host, {})[job.id] = row
                 else:
-                    self._free.setdefault(job.host, []).append(row)
+                    self._free.setdefault(job.host, {})[job.id] = row
 
         return commit
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from detectors import all_detectors
+from detectors.faults import fault_of
 from detectors.incidents import Incidents
 from evaluation.metrics.agents import Agents
 from evaluation.metrics.panel import Candidate, Panel, judge
@@ -16,11 +17,14 @@ from evaluation.runs.run import HOST_PERIOD_S
 from evaluation.schedulers.kubernetes import Kubernetes
 from evaluation.schedulers.pages import Recorded, pages
 from evaluation.schedulers.placed import Scheduler
+from evaluation.schedulers.route import Routes
 from evaluation.schedulers.slurm import Slurm
 from evaluation.schedulers.stream import Scheduled
+from evaluation.schedulers.twenty import Hours
 from pipeline.clock import SECOND_NS
-from pipeline.finding import Finding, Incident
-from simulator.fleet import Run
+from pipeline.finding import Finding
+from pipeline.frame import Device
+from simulator.fleet import Run, Truth
 
 SCHEDULERS: Mapping[str, type[Slurm | Kubernetes]] = {
     "slurm": Slurm,
@@ -32,6 +36,7 @@ SCHEDULERS: Mapping[str, type[Slurm | Kubernetes]] = {
 # pods are no longer listed (collector/sources/jobs/job_tracker.py: GONE_NS): what a job's end
 # clears may be cleared so much later.
 LATE_NS = 60 * SECOND_NS
+AFTER_NS = 600 * SECOND_NS  # in which a fault that is over may still be told of
 Times = Mapping[str, list[int]]  # by text
 
 
@@ -44,12 +49,13 @@ class Verdicts:
     findings: Times
     incidents: Times
     pages: Mapping[str, Any]
+    found: int = 0  # faults of the run
 
 
-def verdicts(run: Run, name: str, folder: Path) -> Verdicts:
-    """Judge a run under a scheduler; its store goes below ``folder``."""
+def verdicts(run: Run, hours: Hours, name: str, folder: Path) -> Verdicts:
+    """Judge a run of some hours under a scheduler; its store goes below ``folder``."""
     scheduler = SCHEDULERS[name]()
-    scheduled = Scheduled(run, scheduler)
+    scheduled = Scheduled(run, scheduler, hours)
     recorded = Recorded(scheduled.observations())
     judges = [
         Candidate("gateway", "fleet", Panel(all_detectors, "fleet", Incidents)),
@@ -65,13 +71,28 @@ def verdicts(run: Run, name: str, folder: Path) -> Verdicts:
     incidents = [
         (f"{one.name} {text}", at)
         for one in judges
-        for text, at in _incidents(one.incidents, one.findings, scheduler)
+        for text, at in _incidents(one, scheduled.routes, scheduler)
     ]
     gateway = judges[0]
     made = pages(
         folder / name, recorded, gateway.findings, gateway.incidents, scheduled.over, scheduler
     )
-    return Verdicts(_times(findings), _times(incidents), made)
+    told = [f for one in judges for f in one.findings if f.phase == "onset"]
+    found = sum(any(_is_of(f, truth) for f in told) for truth in run.truth)
+    return Verdicts(_times(findings), _times(incidents), made, found)
+
+
+def _is_of(finding: Finding, truth: Truth) -> bool:
+    """Whether a finding has the class of a fault, while it lasts, about one of its devices or of
+    the nodes that these are in.
+    """
+    devices = truth.members or ((truth.entity,) if isinstance(truth.entity, Device) else ())
+    hosts = {one.host for one in devices}
+    return (
+        fault_of(finding.fault).scored_as == truth.fault
+        and truth.onset_ns <= finding.time_ns <= truth.end_ns + AFTER_NS
+        and (finding.device in devices or finding.device.host in hosts)
+    )
 
 
 def _times(rows: Iterable[tuple[str, int]]) -> Times:
@@ -92,15 +113,18 @@ def _findings(findings: Iterable[Finding], scheduler: Scheduler) -> Iterator[tup
 
 
 def _incidents(
-    incidents: Iterable[tuple[int, Incident]], findings: Iterable[Finding], scheduler: Scheduler
+    judged: Candidate, routes: Routes, scheduler: Scheduler
 ) -> Iterator[tuple[str, int]]:
     """Members as the findings they are: ids are made of names."""
-    members = {one.id: f"{one.detector} {one.device.host} {one.fault}" for one in findings}
-    for at, one in incidents:
+    members = {one.id: f"{one.detector} {one.device.host} {one.fault}" for one in judged.findings}
+    for at, one in judged.incidents:
+        receiver, owner, job = routes.of(one, one.opened_ns)
+        name = "its own" if owner == scheduler.owner else owner
         text = (
             f"{'open' if one.active else 'cleared'} {one.severity} {one.fault} "
             f"{one.root.host}/{one.root.kind}/{one.root.id} {one.action} {one.opened_ns} "
             f"{one.summary} {one.reason} jobs {sorted(map(scheduler.neutral, one.jobs))} "
+            f"to {receiver} {name} {job} "
             f"{[members[name] for name in one.findings]}"
         )
         yield scheduler.neutral(text), at

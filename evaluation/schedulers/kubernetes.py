@@ -28,6 +28,8 @@ _NAMES = re.compile(rf"ml/{NAME}-(\d{{3}})[a-z0-9-]*\.[0-9a-f]{{8}}")
 class Kubernetes:
     """See placed.Scheduler."""
 
+    owner = "namespace:ml"
+
     def __init__(self) -> None:
         self._cluster, self._now = Cluster(), Instant(0, 0)
         self._trainings: dict[str, Trainings] = {}

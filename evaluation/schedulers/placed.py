@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,7 +45,9 @@ class Placed:
 
 
 class Scheduler(Protocol):
-    """How jobs are called and reported. ``restarts``: jobs by number whose program starts again."""
+    """How jobs are called and reported. ``owner`` is that of all its jobs."""
+
+    owner: str
 
     def started(self, job: Placed) -> None:
         """It gets its GPUs."""
@@ -75,8 +77,14 @@ class Scheduler(Protocol):
 class Host:
     """The sources of jobs and of NCCL's processes of one host."""
 
-    def __init__(self, name: str, scheduler: Scheduler) -> None:
-        self._name, self._scheduler = name, scheduler
+    def __init__(
+        self,
+        name: str,
+        scheduler: Scheduler,
+        told: Callable[[Iterable[Allocation], Instant], None],
+    ) -> None:
+        """``told`` gets what the node's page says of its GPUs' jobs, at each read."""
+        self._name, self._scheduler, self._told = name, scheduler, told
         self._tracker = JobTracker(name)
         self._processes = Jobs(name, trainings=scheduler.trainings(name))
 
@@ -91,6 +99,7 @@ class Host:
         ]
         processes = self._processes.update(found, at.mono_ns / SECOND_NS, at)
         listed = [one for job in jobs for one in self._scheduler.allocations(self._name, job)]
+        self._told(listed, at)
         return [*own, *processes, *self._tracker.update(listed, at)]
 
 

@@ -25,6 +25,8 @@ _NAMES = re.compile(rf"\b{FIRST // 1000}(\d{{3}})(?:\.\d+)?\b")
 class Slurm:
     """See placed.Scheduler."""
 
+    owner = "user:ada"
+
     def started(self, job: Placed) -> None:
         """Slurm says nothing."""
 

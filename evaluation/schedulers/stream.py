@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from evaluation.schedulers.deaths import KILLED, WAYS
+from evaluation.schedulers.deaths import KILLED
 from evaluation.schedulers.placed import AGAIN, Host, Placed, Scheduler
+from evaluation.schedulers.route import Routes
+from evaluation.schedulers.twenty import Hours
 from pipeline.clock import Instant
 from pipeline.frame import Frame
 from pipeline.observation import Event, Observation
@@ -21,12 +23,13 @@ JOB_KINDS = ("job_started", "job_ended")
 class Scheduled:
     """A run under a scheduler. ``over`` are jobs that have ended, in their order."""
 
-    def __init__(self, run: Run, scheduler: Scheduler) -> None:
-        self._run, self._scheduler = run, scheduler
-        self._hosts = {host: Host(host, scheduler) for host in run.topology.hosts}
-        self._jobs: dict[str, Placed] = {}  # by the fleet's id
+    def __init__(self, run: Run, scheduler: Scheduler, hours: Hours) -> None:
+        self._run, self._scheduler, self._hours = run, scheduler, hours
+        self.routes = Routes()
+        self._hosts = {host: Host(host, scheduler, self.routes.take) for host in run.topology.hosts}
+        self._jobs: dict[str, list[Placed]] = {}  # by the fleet's id
         self._present: set[str] = set()
-        self._number, self._again = -1, set[int]()
+        self._next, self._queued = hours.first, list[Placed]()
         self.over: list[Placed] = []
 
     def observations(self) -> Iterator[Observation]:
@@ -56,7 +59,7 @@ class Scheduled:
         for name in sorted(started - ended):
             self._start(name, one, at)
         for host, sources in self._hosts.items():
-            here = [job for job in self._jobs.values() if host in job.gpus]
+            here = [job for jobs in self._jobs.values() for job in jobs if host in job.gpus]
             yield from sources.read(here, self._present, at)
 
     def _start(self, name: str, one: Observation, at: Instant) -> None:
@@ -65,17 +68,28 @@ class Scheduled:
             for e in one.events
             if e.kind == JOB_KINDS[0] and e.attributes["job"] == name
         }
-        last = self.over[-1].number if self.over else 0
-        if last % 5 == AGAIN and last not in self._again:
-            self._again.add(last)
-            number, attempt = last, 1
+        begin = 0
+        self._jobs[name] = []
+        for size in self._hours.parts:
+            part = {host: uuids[begin : begin + size] for host, uuids in gpus.items()}
+            begin += size
+            self._jobs[name].append(self._placed(part, at))
+
+    def _placed(self, gpus: dict[str, list[str]], at: Instant) -> Placed:
+        """A job on these GPUs: one that is queued again, else a new one."""
+        if self._queued:
+            before = self._queued.pop(0)
+            number, attempt = before.number, before.attempt + 1
         else:
-            self._number += 1
-            number, attempt = self._number, 0
+            number, attempt = self._next, 0
+            self._next += 1
         job = Placed(number, attempt, at.time_ns, gpus)
-        job.pids = {uuid: 10_000 + 100 * number + 40 * attempt + r for uuid, r in job.ranks.items()}
-        self._jobs[name] = job
+        job.pids = {uuid: 10_000 + 400 * number + 40 * attempt + r for uuid, r in job.ranks.items()}
         self._scheduler.started(job)
+        return job
+
+    def _runs(self, number: int) -> int:
+        return self._hours.runs or 1 + (number % 5 == AGAIN)
 
     def _end(self, name: str, one: Observation, at: Instant) -> Iterator[Event]:
         outcomes = {
@@ -83,7 +97,10 @@ class Scheduled:
             for e in one.events
             if e.kind == JOB_KINDS[1] and e.attributes["job"] == name
         }
-        job = self._jobs.pop(name)
-        self.over.append(job)
-        death = WAYS[job.number % len(WAYS)] if outcomes == {"completed"} else KILLED
-        yield from self._scheduler.ended(job, death, at)
+        ways = self._hours.ways
+        for job in self._jobs.pop(name):
+            self.over.append(job)
+            if job.attempt + 1 < self._runs(job.number):
+                self._queued.append(job)
+            death = ways[job.number % len(ways)] if outcomes == {"completed"} else KILLED
+            yield from self._scheduler.ended(job, death, at)

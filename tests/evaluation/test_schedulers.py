@@ -6,22 +6,40 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.schedulers.deaths import DEATHS, WAYS
+from evaluation.schedulers.deaths import DEATHS
 from evaluation.schedulers.equal import differences, verdicts
-from evaluation.schedulers.short_jobs import short_jobs
+from evaluation.schedulers.twenty import TWENTY
 
-pytestmark = pytest.mark.slow
+DAYS = {"deaths": 0.12, "shared_nodes": 0.08, "crash_loop": 0.08}
 
 
-def test_the_same_hours_get_the_same_verdicts_and_pages(tmp_path: Path) -> None:
-    """Plain jobs, steps, tasks of arrays, heterogeneous and requeued ones, and as many kinds of
-    trainings: each page has the cause of its death. All faults: python -m benchmarks.schedulers.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DAYS)
+def test_the_same_hours_get_the_same_verdicts_and_pages(name: str, tmp_path: Path) -> None:
+    """Plain jobs, steps, tasks of arrays, heterogeneous and requeued ones, jobs that share nodes,
+    and as many kinds of trainings: each page has the cause of its death. A part of each scenario;
+    all of all twenty: python -m benchmarks.schedulers.
     """
-    run = short_jobs(seed=3, nodes=2, days=0.12)
-    slurm, kubernetes = (verdicts(run, name, tmp_path) for name in ("slurm", "kubernetes"))
+    hours = TWENTY[name]
+    run = hours.render(3, days=DAYS[name])
+    slurm, kubernetes = (verdicts(run, hours, one, tmp_path) for one in ("slurm", "kubernetes"))
     assert differences(slurm, kubernetes) == []
-    assert len(slurm.pages) > len(WAYS)
+    assert len(slurm.pages) > len(hours.ways)
     causes = {
-        key: DEATHS[WAYS[int(key.partition("/")[0]) % len(WAYS)]].cause for key in slurm.pages
+        key: DEATHS[hours.ways[int(key.partition("/")[0]) % len(hours.ways)]].cause
+        for key in slurm.pages
     }
     assert {key: page["cause"] for key, page in slurm.pages.items()} == causes
+    assert {key.partition("/")[2] for key in slurm.pages} >= {"0", "1"}
+    assert any(" to owner " in text for text in slurm.incidents)
+
+
+@pytest.mark.parametrize("name", TWENTY)
+def test_each_of_the_twenty_has_jobs_that_end_or_faults(name: str) -> None:
+    """Jobs beside one another hold a node's GPUs, each GPU once at most."""
+    hours = TWENTY[name]
+    run = hours.render(1)
+    assert run.truth or len(run.topology.jobs) > 2 * len(hours.ways)
+    assert run.topology.jobs
+    assert sum(hours.parts) == 8
+    assert set(hours.ways) <= DEATHS.keys()

@@ -274,6 +274,28 @@ def test_a_stall_that_a_time_limit_ended_is_said_with_it(
     assert "had made no step for 30 min" in printed["ended_by"]["sentence"]
 
 
+@pytest.mark.parametrize(
+    ("stalled", "code", "words"),
+    [
+        (86, 1, "exit code 1). It had made no step for 4 min."),
+        (86, -11, "SIGSEGV). It had made no step for 4 min."),
+        (86, -6, "It stalled"),  # as watchdogs end what stalls
+        (60, 1, "It stalled"),
+    ],
+)
+def test_a_process_that_fails_in_a_save_is_no_stall(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stalled: int, code: int, words: str
+) -> None:
+    """As on a full disk; after longer than any save lasts it is one."""
+    job = StoredJob(tmp_path)
+    job.stalled = stalled
+    line = f"failed (exitcode: {code}) local_rank: 2 (pid: 4002) of binary: /usr/bin/python3"
+    job.line("n2", 89.9, line)
+    job.run()
+    printed = json.loads(read(capsys, job.close(), "json"))
+    assert words in printed["ended_by"]["sentence"]
+
+
 def test_a_program_that_restarts_is_one_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
