@@ -20,6 +20,7 @@ from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from detectors.kit.stats import grouped_median
 from pipeline.frame import Device, Frame
+from pipeline.job_names import base
 
 ACTIVE_PERCENT = 50.0  # utilisation from which a GPU counts as working
 MIN_MATES = 4  # active peers that a median within a node needs
@@ -200,10 +201,11 @@ class Peers:
         for number, (rows, _) in enumerate(parts):
             self._group[rows] = number
         self._least = np.array([least for _, least in parts], np.int64)
-        before = self._job_of + jobs[len(self._job_of) :]
-        changed = np.array([new != old for new, old in zip(jobs, before, strict=True)], np.bool_)
+        job_of = [base(job) for job in jobs]
+        before = self._job_of + job_of[len(self._job_of) :]
+        changed = np.array([new != old for new, old in zip(job_of, before, strict=True)], np.bool_)
         self.changed = self._columns.here(changed)
-        self._job_of = jobs
+        self._job_of = job_of
 
 
 def _plain(keys: list[tuple[str, str, str, float, float, float]]) -> list[tuple[object, ...]]:

@@ -44,3 +44,24 @@ def test_gpus_of_a_job_are_peers_although_no_two_are_read_at_once() -> None:
     assert [row[n] for n, row in enumerate(second_round)] == [-35, -25, -15, -5, 5, 15, 25, 35]
     assert all(np.isfinite(row).sum() == 1 for row in second_round)
     assert not np.isfinite(compared[-1]).any()  # seven are too few
+
+
+def test_what_was_learnt_of_a_job_is_valid_for_its_next_step() -> None:
+    """As for a training whose process starts again in its pod; another job begins anew."""
+    columns, node = Columns(**Peers.fills()), Device("n1", "node", "n1")
+    peers = Peers(columns)
+    gpus = [Device("n1", "gpu", f"GPU-{n}") for n in range(4)]
+    frame = frame_of("gpu", [(gpu, {"sm_clock_megahertz": 1500.0}) for gpu in gpus], BEGIN_NS, 0)
+
+    def changes(job: str, **facts: Value) -> bool:
+        """Whether GPUs that a job takes are those of another job than before."""
+        facts |= {"job": job, "gpus": " ".join(gpu.id for gpu in gpus)}
+        peers.jobs.take([Event(BEGIN_NS, 0, node, "job_started", facts)])
+        columns.show(frame)
+        peers.look(frame)
+        return bool(peers.changed.any())
+
+    changes("71", scheduler="slurm")
+    assert not changes("71.0")
+    assert not changes("71.1")
+    assert changes("72.0")
