@@ -102,6 +102,7 @@ CAUSES: dict[str, tuple[str, str]] = {
 _FIRST: tuple[Sort, ...] = ("gpu_fault", "host_memory", "crash")
 _STATED: tuple[Sort, ...] = ("time_limit", "preempted", "node_failed")
 _BY_ITSELF: tuple[Sort, ...] = ("gpu_memory", "program_fault", "signal", "exit")
+NEVER_NS = 1 << 63
 _WATCHDOGS = {signal.SIGABRT, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
 _OWN: tuple[Sort, ...] = (*_BY_ITSELF, "cancelled")
 
@@ -147,7 +148,7 @@ def ending(
     if run.running:
         return Ending("running")
     stalled = phases[-1] if phases and phases[-1].kind == "stall" else None
-    fatal = [clue for clue in clues if not _survived(clue, phases)]
+    fatal = [clue for clue in clues if not survived(clue, phases)]
     for found in (
         _of(fatal, _FIRST),
         _lost_gpu(run, incidents, phases),
@@ -184,7 +185,7 @@ def _detail(clue: Clue) -> str:
     return f"exit code {clue.number}" if clue.sort == "exit" else clue.text[:160]
 
 
-def _survived(clue: Clue, phases: Sequence[Phase]) -> bool:
+def survived(clue: Clue, phases: Sequence[Phase]) -> bool:
     """Whether the job made steps after it."""
     steps = sum(
         max(0, one.end_ns - max(one.begin_ns, clue.time_ns))
@@ -200,12 +201,7 @@ def _lost_gpu(run: JobRun, incidents: Sequence[Row], phases: Sequence[Phase]) ->
         at = round(row["opened"].timestamp() * 1e9)
         clue = Clue("gpu_fault", at, str(row["host"]), f"GPU {row['device']}", str(row["summary"]))
         of_gpu = row["device_kind"] in ("gpu", "gpu_instance", "nvlink")
-        if (
-            of_gpu
-            and row["severity"] == "page"
-            and not _survived(clue, phases)
-            and at <= run.end_ns
-        ):
+        if of_gpu and row["severity"] == "page" and not survived(clue, phases) and at <= run.end_ns:
             return _of([clue], _FIRST)
     return None
 
@@ -262,6 +258,8 @@ def _stall(
         return None
     row = findings[-1] if findings else None
     detail = str(row["summary"]) if row else watchdog.text[:160] if watchdog else "no report of why"
-    cancelled = any(clue.sort == "cancelled" for clue in clues)
+    # Once a process ended, its controller or launcher ends the others: nobody cancelled the job.
+    own_ns = min((clue.time_ns for clue in clues if clue.sort in _BY_ITSELF), default=NEVER_NS)
+    cancelled = any(clue.sort == "cancelled" and clue.time_ns < own_ns for clue in clues)
     also = "Then it was cancelled." if cancelled else ""
     return Ending("stall", "", detail.rstrip("."), begin_ns, also)

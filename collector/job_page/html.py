@@ -16,6 +16,7 @@ from collector.job_page.words import (
     other_runs,
     places,
     ran,
+    told,
 )
 from collector.web.page.markup import Html, Node, el, join
 from pipeline.short_ids import short
@@ -125,7 +126,4 @@ def _incidents(life: Life) -> list[tuple[Node, ...]]:
 
 
 def _clues(life: Life) -> list[tuple[Node, ...]]:
-    return [
-        (clock(c.time_ns), c.host, c.sort.replace("_", " "), named(life, c.text))
-        for c in life.clues
-    ]
+    return [(clock(c.time_ns), c.host, c.sort.replace("_", " "), told(life, c)) for c in life.clues]

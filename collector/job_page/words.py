@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from collector.durations import span
+from collector.job_page.ending import survived
+from collector.job_page.evidence import Clue
 from collector.job_page.life import Life
 from collector.job_page.phases import Phase
 from pipeline.short_ids import short
@@ -118,10 +120,16 @@ def incident_lines(life: Life) -> Iterator[str]:
 def clue_lines(life: Life) -> Iterator[str]:
     """The first clues."""
     for clue in life.clues[:MAX_CLUES]:
-        text = named(life, clue.text)[: WIDTH - 40]
+        text = textwrap.shorten(told(life, clue), WIDTH - 38, placeholder=" ...")
         yield f"{clock(clue.time_ns)}  {clue.sort.replace('_', ' '):14} {clue.host}: {text}"
     if len(life.clues) > MAX_CLUES:
         yield f"... {len(life.clues) - MAX_CLUES} more"
+
+
+def told(life: Life, clue: Clue) -> str:
+    """What a clue says, and whether the job went on after it."""
+    went_on = "the job went on after it: " if survived(clue, life.phases) else ""
+    return f"{went_on}{named(life, clue.text)}"
 
 
 def named(life: Life, text: str) -> str:

@@ -147,7 +147,12 @@ DEATHS = (
     ),
     Death(segfault, "signal", ("rank 3 on n1", "SIGSEGV")),
     Death(time_limit, "time_limit", ("time limit", "Slurm", "--signal=B:USR1@300")),
-    Death(operator, "cancelled", ("was cancelled", "if that was intended"), lost=False),
+    Death(
+        operator,
+        "cancelled",
+        ("was cancelled", "if that was intended", "the job went on after it: XID 94"),
+        lost=False,
+    ),
     Death(node_crash, "node_lost", ("The node went away: node n2",)),
     Death(stall, "stall", ("It stalled", "rank 6", "py-spy dump")),
     Death(illegal_access, "program_fault", ("invalid access on the GPU", "GPU 2 on n1", "XID 31")),
@@ -294,6 +299,23 @@ def test_a_process_that_fails_in_a_save_is_no_stall(
     job.run()
     printed = json.loads(read(capsys, job.close(), "json"))
     assert words in printed["ended_by"]["sentence"]
+
+
+@pytest.mark.parametrize("aborted", [False, True])
+def test_a_stall_was_cancelled_only_where_nothing_ended_by_itself_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, aborted: bool
+) -> None:
+    """The controller deletes the other pods once one has failed."""
+    job = StoredJob(tmp_path, job=POD)
+    job.stalled = 70
+    if aborted:
+        pod_end(job, "n2", exit_code=134, reason="Error")
+    pod_end(job, "n1", exit_code=143, deleted=True)
+    job.run()
+    assert main(["explain", "job", POD, "--storage.path", str(job.close())]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "It stalled" in text
+    assert ("Then it was cancelled." in text) != aborted
 
 
 def test_a_program_that_restarts_is_one_run(
