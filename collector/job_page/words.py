@@ -120,8 +120,11 @@ def incident_lines(life: Life) -> Iterator[str]:
 def clue_lines(life: Life) -> Iterator[str]:
     """The first clues."""
     for clue in life.clues[:MAX_CLUES]:
-        text = textwrap.shorten(told(life, clue), WIDTH - 38, placeholder=" ...")
-        yield f"{clock(clue.time_ns)}  {clue.sort.replace('_', ' '):14} {clue.host}: {text}"
+        head = f"{clock(clue.time_ns)}  {clue.sort.replace('_', ' '):14} "
+        text = f"{head}{clue.host}: {told(life, clue)}"
+        yield from textwrap.wrap(
+            text, WIDTH - 2, subsequent_indent=" " * len(head), max_lines=3, placeholder=" ..."
+        )
     if len(life.clues) > MAX_CLUES:
         yield f"... {len(life.clues) - MAX_CLUES} more"
 
