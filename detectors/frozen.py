@@ -28,7 +28,7 @@ from detectors.kit.steps import Steps
 from pipeline.clock import SECOND_NS
 from pipeline.distinct import distinct
 from pipeline.finding import Finding
-from pipeline.frame import Device, Frame
+from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Observation
 
 FROZEN, UNREAD = "observability/frozen", "observability/unread"
@@ -41,7 +41,10 @@ CLEAR_POLLS = 3
 # another source of the node gave something in the last half of the run: the node
 # and its agent run
 HEARD_SHARE = 0.5
-SEEN_BY = ("state", "gpu_utilization_percent", "power_milliwatts", "temperature_celsius")
+SEEN_BY = [
+    schema_of("gpu").gauge_row[name]
+    for name in ("state", "gpu_utilization_percent", "power_milliwatts", "temperature_celsius")
+]
 
 
 PAGE = Page(
@@ -163,7 +166,7 @@ class Frozen(Stateful):
         moved = gpus.wide(frame.increase("energy_millijoules"))
         powered = gpus.wide(frame.gauge("power_milliwatts")) > 0
         still, moves = (moved == 0) & powered, moved > 0
-        seen = np.isfinite(np.stack([gpus.wide(frame.gauge(name)) for name in SEEN_BY])).any(axis=0)
+        seen = np.isfinite(gpus.wide(frame.gauges[SEEN_BY])).any(axis=0)
         unread = gpus.unread()
         read = gpus.present() if unread is None else ~unread
         here, seen_here, still_here, moving_here = (

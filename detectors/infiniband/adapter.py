@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from detectors.infiniband.ports import ACTIVE
+from detectors.infiniband.ports import is_active
 from detectors.kit.boots import Boots
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import AGAIN_NS, FindingTracker, Verdict
@@ -134,7 +134,7 @@ class IbAdapter(Stateful):
         paged = {finding.device for finding in self._standing.all() if finding.severity == "page"}
         if paged:
             state = frame.gauge("state")
-            dead = np.flatnonzero(np.isfinite(state) & ~np.isin(state, ACTIVE))
+            dead = np.flatnonzero(np.isfinite(state) & ~is_active(state))
             self._last.at |= {
                 frame.devices[row]: at.mono_ns for row in dead if frame.devices[row] in paged
             }

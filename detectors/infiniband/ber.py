@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.infiniband.ports import ACTIVE, Links, Twins, gigabits, port_name, saturated
+from detectors.infiniband.ports import Links, Twins, gigabits, is_active, port_name, saturated
 from detectors.kit.block_clock import BlockClock, Seconds, StepClock
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.elapsed import Elapsed
@@ -28,10 +28,11 @@ from detectors.kit.row_pace import RowPace
 from detectors.kit.stateful import Numbers, Stateful
 from detectors.kit.stats import alpha_of, poisson_cusum, poisson_k
 from pipeline.finding import Finding, Severity
-from pipeline.frame import Frame
+from pipeline.frame import Frame, schema_of
 from pipeline.observation import Observation
 
 MINUTE_S, WINDOW_MINUTES = 60.0, 5
+SYMBOL_ERRORS = np.array([schema_of("ib_port").counter_row["symbol_errors"]])
 WINDOW_S = MINUTE_S * WINDOW_MINUTES
 # Bit-error rates: good cables do 1e-16 or better; up to 3e-15 a port's own past is believed; above
 # 1e-14 it is bad. Cables are tested below 1e-15, the InfiniBand specification asks for 1e-12.
@@ -136,7 +137,7 @@ class IbBer(Stateful):
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
         state = columns.wide(frame.gauge("state"))
         columns["up_s"] = np.where(
-            np.isin(state, ACTIVE),
+            is_active(state),
             columns["up_s"] + columns.each(seconds),
             np.where(np.isnan(state), columns["up_s"], 0.0),
         )
@@ -153,10 +154,11 @@ class IbBer(Stateful):
         """Symbol errors since the frame before; on Ethernet ports without that counter frames with
         a bad checksum, a lower bound.
         """
-        errors = self._twins.increase(frame, "symbol_errors")
+        errors = self._twins.increase(frame)
         if np.isnan(errors).any():
             crc = self._columns.wide(frame.increase("net_receive_crc_errors"))
-            stuck = self._columns.wide(saturated(frame, "symbol_errors").astype(np.float64)) > 0
+            (at_end,) = saturated(frame, SYMBOL_ERRORS).astype(np.float64)
+            stuck = self._columns.wide(at_end) > 0
             errors = np.where(np.isnan(errors) & ~stuck, crc, errors)
         return errors
 

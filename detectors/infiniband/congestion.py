@@ -92,9 +92,7 @@ class IbCongestion(Blockwise):
         if frame.increments is None:
             raise ValueError("increments are made by the engine; this frame has not passed it")
         bits = frame.increments.rate(frame.schema.counter_row["transmit_words"]) * WORD_BITS
-        self._means.add(
-            wait=self._twins.increase(frame, "transmit_wait_ticks"), bits=columns.wide(bits)
-        )
+        self._means.add(wait=self._twins.increase(frame), bits=columns.wide(bits))
         rate = columns.wide(reading(frame, "rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])
 

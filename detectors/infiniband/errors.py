@@ -195,10 +195,10 @@ class IbErrors(Blockwise):
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
         columns.show(frame)
-        for k, name in enumerate(NAMES):
-            rose = self._twins.increase(frame, name)
-            columns["sums"][k] += np.fmax(rose, 0.0)  # NaN adds nothing
-            columns["seen"] |= np.isfinite(rose)
+        rose = self._twins.increases(frame)
+        sums: NDArray[np.float64] = columns["sums"]
+        sums += np.fmax(rose, 0.0)  # NaN adds nothing
+        columns["seen"] |= np.isfinite(rose).any(axis=0)
         columns["packets"] += np.fmax(columns.wide(frame.increase("receive_packets")), 0.0)
 
     def _block(self, at: Times) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.infiniband.ports import ACTIVE, SWITCH_PORTS, Links, Twins, port_name
+from detectors.infiniband.ports import SWITCH_PORTS, Links, Twins, is_active, port_name
 from detectors.kit.block_clock import Seconds, StepClock
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.elapsed import Elapsed
@@ -106,8 +106,8 @@ class IbFlap(Stateful):
         seconds = columns.each(passed)
         self._links.look(columns.devices)
         state = columns.wide(frame.gauge("state"))
-        seen, active = np.isfinite(state), np.isin(state, ACTIVE)
-        rose = self._twins.increase(frame, "link_downed") > 0
+        seen, active = np.isfinite(state), is_active(state)
+        rose = self._twins.increase(frame) > 0
         columns["downed_ns"] = np.where(rose, columns.each(at.mono_ns), columns["downed_ns"])
         left = seen & ~active & columns["up"]
         columns["open"] |= rose | left

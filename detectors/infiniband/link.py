@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from detectors.infiniband import upstream
 from detectors.infiniband.ports import (
     ABSENT,
-    ACTIVE,
     MIN_TRAFFIC,
     SWITCH_PORTS,
     WORD_BITS,
     Links,
     gigabits,
+    is_active,
     port_name,
 )
 from detectors.kit.block_clock import Seconds, StepClock
@@ -153,7 +153,7 @@ class IbLink(Stateful):
             columns.reset(booted, "down_s", "off_s", "absent_s", "together")
         state, declared = columns.wide(frame.gauge("state")), columns.wide(frame.gauge("expected"))
         expected = np.where(np.isfinite(declared), declared == 1, columns["active"])
-        active = np.isin(state, ACTIVE)
+        active = is_active(state)
         # A switch's port is down when its node is off: it is judged while
         # the node's own end is read.
         seen = np.isfinite(state)

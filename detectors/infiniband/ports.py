@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from detectors.kit.columns import Columns
 from detectors.kit.roll import Roll
-from pipeline.frame import Device, Frame
+from pipeline.frame import Device, Frame, schema_of
 from pipeline.rates import OK, RESET, SATURATED
 
 ACTIVE = (4, 5)  # PortState active and active_defer, IBTA volume 1, 14.2.5.6
@@ -32,48 +32,75 @@ class Twins:
 
     def __init__(self, columns: Columns, *names: str) -> None:
         self._columns, self.names = columns, names
+        rows = schema_of("ib_port").counter_row
+        twins = [
+            (k, rows[f"{name}_extended"])
+            for k, name in enumerate(names)
+            if f"{name}_extended" in rows
+        ]
+        self._rows = np.array([rows[name] for name in names], np.intp)
+        self._with, self._twins = np.array(twins, np.intp).reshape(-1, 2).T
 
     @staticmethod
     def fills(*names: str) -> dict[str, int]:
         """The columns it needs."""
         return {f"twin_{name}": 0 for name in names}
 
-    def increase(self, frame: Frame, name: str) -> NDArray[np.float64]:
-        """Increments of the placed frame, (row,), NaN = none that may be made a rate
+    def increases(self, frame: Frame) -> NDArray[np.float64]:
+        """Increments of the placed frame, (name, row), NaN = none that may be made a rate
         of, or only a lower bound.
         """
-        classic = self._columns.wide(usable(frame, name))
-        twin = f"{name}_extended"
-        if twin not in frame.schema.counter_row:
+        columns, names = self._columns, self.names
+        classic = columns.wide(usable(frame, self._rows))
+        shown = frame.observed[self._twins]
+        known = [columns[f"twin_{names[k]}"] for k in self._with.tolist()]
+        if not shown.any() and not any(trust.any() for trust in known):
             return classic
-        shown = self._columns.wide(frame.counter(twin)[1].astype(np.float64)) > 0
-        trust = np.where(shown, TRUST_FRAMES, np.maximum(self._columns[f"twin_{name}"] - 1, 0))
-        self._columns[f"twin_{name}"] = trust
-        return (
-            np.where(trust > 0, self._columns.wide(usable(frame, twin)), classic)
-            if trust.any()
-            else classic
-        )
+        shown = columns.wide(shown.astype(np.float64)) > 0
+        trusts = np.where(shown, TRUST_FRAMES, np.maximum(np.stack(known) - 1, 0))
+        for k, trust in zip(self._with.tolist(), trusts, strict=True):
+            columns[f"twin_{names[k]}"] = trust
+        made = classic.copy()
+        twins = columns.wide(usable(frame, self._twins))
+        made[self._with] = np.where(trusts > 0, twins, classic[self._with])
+        return made
+
+    def increase(self, frame: Frame) -> NDArray[np.float64]:
+        """As ``increases``, (row,), of the only name."""
+        (only,) = self.increases(frame)
+        found: NDArray[np.float64] = only
+        return found
 
 
-def usable(frame: Frame, name: str) -> NDArray[np.float64]:
-    """Increments of a counter, (device,), NaN where they cannot be made a rate of: first
-    sample, gap, saturated, unread.
+def usable(frame: Frame, counters: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Increments of counters of the schema, (counter, device), NaN where they cannot be made a rate
+    of: first sample, gap, saturated, unread. ValueError before the engine has made them.
     """
-    delta = frame.increase(name)
-    assert frame.increments is not None  # noqa: S101 - increase would have raised
-    quality = frame.increments.quality_of(frame.schema.counter_row[name])
-    return np.where((quality == OK) | (quality == RESET), delta, np.nan)
+    deltas, quality = _increments(frame, counters)
+    return np.where((quality == OK) | (quality == RESET), deltas, np.nan)
 
 
-def saturated(frame: Frame, name: str) -> NDArray[np.bool_]:
-    """Where a counter is at its maximum, (device,)."""
+def saturated(frame: Frame, counters: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Where counters of the schema are at their maximum, (counter, device). ValueError before the
+    engine has made the increments.
+    """
+    at_end: NDArray[np.bool_] = _increments(frame, counters)[1] == SATURATED
+    return at_end
+
+
+def _increments(
+    frame: Frame, counters: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
     if frame.increments is None:
         raise ValueError("increments are made by the engine; this frame has not passed it")
-    at_end: NDArray[np.bool_] = (
-        frame.increments.quality_of(frame.schema.counter_row[name]) == SATURATED
-    )
-    return at_end
+    rows = frame.increments.row[counters]
+    return frame.increments.deltas[rows], frame.increments.qualities[rows]
+
+
+def is_active(state: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether a port carries traffic by its state; False where that is not read."""
+    active: NDArray[np.bool_] = np.logical_or.reduce([state == one for one in ACTIVE])
+    return active
 
 
 def behind(port: Device) -> tuple[str, str]:

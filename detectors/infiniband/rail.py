@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from detectors.infiniband.ports import ACTIVE, MIN_TRAFFIC, WORD_BITS, gigabits, port_name
+from detectors.infiniband.ports import MIN_TRAFFIC, WORD_BITS, gigabits, is_active, port_name
 from detectors.kit.baseline import Baseline, Limit, runs
 from detectors.kit.block_clock import BlockMeans
 from detectors.kit.blockwise import Blockwise
@@ -88,7 +88,7 @@ class IbRail(Blockwise):
         self._means.add(bits=columns.wide((words[0] + words[1]) * WORD_BITS))
         state = columns.wide(frame.gauge("state"))
         self._means.drop(
-            np.isfinite(state) & ~np.isin(state, ACTIVE)
+            np.isfinite(state) & ~is_active(state)
         )  # a link that is down carries nothing: link and flap report that
         rate = columns.wide(reading(frame, "rate_bits_per_second"))
         columns["rate"] = np.where(rate > 0, rate, columns["rate"])

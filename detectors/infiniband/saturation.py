@@ -17,7 +17,7 @@ from detectors.kit.literature import IBTA
 from detectors.kit.page import Default, Needs, Page, port_columns
 from detectors.kit.stateful import Stateful
 from pipeline.finding import Finding
-from pipeline.frame import Frame
+from pipeline.frame import Frame, schema_of
 from pipeline.observation import Observation
 
 FAULT = "counter_saturated"
@@ -35,6 +35,11 @@ JUDGED = (
     "transmit_constraint_errors",
     "receive_constraint_errors",
 )
+_ROWS = schema_of("ib_port").counter_row
+COUNTERS = np.array([_ROWS[name] for name in JUDGED], np.intp)
+WITH_TWIN = np.array([f"{name}_extended" in _ROWS for name in JUDGED], np.bool_)
+TWINS = np.array([_ROWS[f"{n}_extended"] for n in JUDGED if f"{n}_extended" in _ROWS], np.intp)
+BITS = 1 << np.arange(len(JUDGED), dtype=np.int64)[:, None]
 
 
 PAGE = Page(
@@ -77,15 +82,13 @@ class IbSaturation(Stateful):
         yield from self._standing.swapped(frame, at)
         columns = self._columns
         columns.show(frame)
-        before, now = columns["stuck"], np.zeros(len(columns), np.int64)
-        for bit, name in enumerate(JUDGED):
-            blind = saturated(frame, name)
-            if blind.any() and f"{name}_extended" in frame.schema.counter_row:
-                blind = blind & ~frame.counter(f"{name}_extended")[1]
-            unread = columns.wide((~frame.counter(name)[1]).astype(np.float64)) != 0
-            at_end = columns.wide(blind.astype(np.float64)) > 0
-            now |= np.where(unread, before & (1 << bit), np.where(at_end, 1 << bit, 0))
-        columns["stuck"] = now
+        before, blind = columns["stuck"], saturated(frame, COUNTERS)
+        if blind.any():
+            blind[WITH_TWIN] &= ~frame.observed[TWINS]
+        unread = columns.wide((~frame.observed[COUNTERS]).astype(np.float64)) != 0
+        at_end = columns.wide(blind.astype(np.float64)) > 0
+        bits = np.where(unread, before & BITS, np.where(at_end, BITS, 0))
+        columns["stuck"] = now = np.bitwise_or.reduce(bits)
         for row in rows_where((now == before) & (now != 0)):
             self._standing.still(columns.devices[row], FAULT, at)
         for row in rows_where(now != before):

@@ -158,17 +158,17 @@ class Columns:
         return None if self._passed_s is None else np.isnan(self.wide(self._passed_s))
 
     def wide(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the placed devices on all rows, (row,).
+        """Values of the placed devices, (..., device), on all rows, (..., row).
 
         May be the array itself: not to be written to.
         """
         if self._levels and self._levels[-1] is not self._placed_in:
             return self._deeper(values, np.nan)
         rows = len(self) if self._levels else len(self._rows)
-        if self._in_order and len(values) == rows:
+        if self._in_order and values.shape[-1] == rows:
             return values
-        out = np.full(rows, np.nan)
-        out[self._at] = values
+        out = np.full((*values.shape[:-1], rows), np.nan)
+        out[..., self._at] = values
         return out
 
     def present(self) -> NDArray[np.bool_]:
@@ -326,10 +326,11 @@ class Columns:
         """Onto the rows where the devices were placed, then those of them that are in sight."""
         depth = 0 if self._placed_in is None else self._levels.index(self._placed_in) + 1
         rows = self._levels[depth - 1].rows if depth else None
-        out = np.full(len(self._rows) if rows is None else len(rows), fill)
-        out[self._at] = values
+        count = len(self._rows) if rows is None else len(rows)
+        out = np.full((*values.shape[:-1], count), fill)
+        out[..., self._at] = values
         for level in self._levels[depth:]:
-            out = out[level.pick]
+            out = out[..., level.pick]
         return out
 
     def _grow(self, more: int) -> None:

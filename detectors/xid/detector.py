@@ -57,7 +57,7 @@ RECOVERY_FAULT, DOMAIN_FAULT, NODE_FAULT = (
     "xid/nvlink_domain",
     "xid/node_suspect",
 )
-GONE = frozenset({GpuState.LOST, GpuState.HUNG, GpuState.ABSENT})
+GONE = tuple(float(state) for state in (GpuState.LOST, GpuState.HUNG, GpuState.ABSENT))
 
 
 PAGE = Page(
@@ -345,7 +345,8 @@ class Xid(Stateful):
             columns.wide(frame.gauge("state")),
             columns.wide(reading(frame, "recovery_action")),
         )
-        columns["gone"] = np.where(np.isfinite(state), np.isin(state, list(GONE)), columns["gone"])
+        gone = np.logical_or.reduce([state == one for one in GONE])
+        columns["gone"] = np.where(np.isfinite(state), gone, columns["gone"])
         columns["recovery"] = np.where(
             np.isfinite(action), np.nan_to_num(action), columns["recovery"]
         )
