@@ -8,12 +8,13 @@ minute, rules of its own, and a scheduler that drains nodes some hours after som
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,10 @@ from tests.history.simulated_site import Scraper, SimulatedSite
 # One after the other on a quiet site: what default fields show at a minute's interval.
 SCENARIOS = ("F06", "F04", "F05", "F18", "F19", "F09")
 NODES, STEP_S, SEED = 2, 60.0, 21
-PART_S = 7200  # promtool reads its file once for each block of two hours
+# promtool reads its file once for each block: a file is one block. A day is no length of a block:
+# they are three times as long from level to level, from two hours on (tsdb/compact.go).
+BLOCK_HOURS = 18
+PART_S = BLOCK_HOURS * 3600
 METRICS = frozenset(
     {
         *("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE"),
@@ -91,44 +95,47 @@ def month(days: float) -> Run:
 
 
 def fill(run: Run, folder: Path) -> int:
-    """Blocks of all that the exporters showed; how many samples."""
-    scraper, count = Scraper(METRICS), 0
+    """Blocks of all that the exporters showed; how many samples.
+
+    Written by processes beside the one that simulates.
+    """
+    count = 0
     work = folder / "openmetrics"
     work.mkdir()
-    with ThreadPoolExecutor(2) as blocks:
-        made = []
-        for number, site in enumerate(parts(run, scraper)):
-            beside(run, site, number)
-            path = work / f"{number:04d}.om"
-            path.write_text(site.text())
+    workers = os.cpu_count() or 1
+    with ProcessPoolExecutor(workers) as blocks:
+        made: list[Future[None]] = []
+        for begin_s, site in parts(run, Scraper(METRICS)):
+            beside(run, site, begin_s)
             count += sum(len(times) for _, times, _ in site.series)
-            made.append(blocks.submit(_create, path, folder / "data"))
-            while len(made) > 4:
+            made.append(blocks.submit(_create, site, work / f"{begin_s}.om", folder / "data"))
+            while len(made) > 2 * workers:
                 made.pop(0).result()
         for one in made:
             one.result()
     return count
 
 
-def parts(run: Run, scraper: Scraper) -> Iterator[SimulatedSite]:
-    """The site of every two hours."""
-    begin_ns, number = run.topology.begin_ns, 0
+def parts(run: Run, scraper: Scraper) -> Iterator[tuple[int, SimulatedSite]]:
+    """The site in the time of each block, with the block's begin, unix time in s."""
+    begin_s = -1
     for observation in run.observations():
-        due = (observation.time_ns - begin_ns) // (PART_S * 10**9)
-        if due > number:
-            yield scraper.site()
+        block = observation.time_ns // 10**9 // PART_S * PART_S
+        if block > begin_s >= 0:
+            yield begin_s, scraper.site()
             scraper.forget()
-            number = due
+        begin_s = block
         scraper.take(observation)
-    yield scraper.site()
+    yield begin_s, scraper.site()
 
 
-def beside(run: Run, site: SimulatedSite, number: int) -> None:
-    """What the site's own rules and its scheduler say in these two hours: a rule on XIDs, and a
-    drain some hours after each fault.
+def beside(run: Run, site: SimulatedSite, begin_s: int) -> None:
+    """What the site's own rules and its scheduler say in this block: a rule on XIDs, and a drain
+    some hours after each fault.
     """
-    begin = run.topology.begin_ns // 10**6 + number * PART_S * 1000
-    times = range(begin, begin + PART_S * 1000, 60_000)
+    run_s = run.topology.begin_ns // 10**9
+    first, last = max(begin_s, run_s), min(begin_s + PART_S, run_s + round(run.seconds))
+    times = range(first * 1000, last * 1000, 60_000)
     xids = [(labels, at, values) for labels, at, values in site.series if _is_xid(labels)]
     for labels, at, values in xids:
         if values.any():
@@ -178,13 +185,16 @@ def backtest(url: str, run: Run, folder: Path) -> int:
     argv += ["--until", str(np.datetime64(begin + round(run.seconds), "s")) + "Z"]
     argv += ["--known", str(folder / "tickets.csv"), "-o", str(folder / "report.html")]
     argv += ["--write", str(folder / "tocsin.yaml")]
+    argv += ["--workers", str(min(os.cpu_count() or 1, NODES))]
     say(f"tocsin {' '.join(argv)}")
     program = "import sys; from collector.cli import main; sys.exit(main(sys.argv[1:]))"
     return subprocess.run([sys.executable, "-c", program, *argv], check=False).returncode
 
 
-def _create(path: Path, data: Path) -> None:
-    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(path), str(data)]
+def _create(site: SimulatedSite, path: Path, data: Path) -> None:
+    path.write_text(site.text())
+    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics"]
+    command += [f"--max-block-duration={BLOCK_HOURS}h", str(path), str(data)]
     subprocess.run(command, check=True, capture_output=True)
     path.unlink()
 

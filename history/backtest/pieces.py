@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector.agent.judge import node_horizon_of
+from collector.agent.judge import judge_of, node_horizon_of
 from collector.config.settings import Config
 from collector.replaying.nodes import NODES_AT_ONCE, rejudge_nodes
+from collector.replaying.rejudge import Rejudged, rejudge
 from collector.replaying.stored import Span, stored_hours
 from history.backtest.judged import History, judged
 from history.importing import site_log
@@ -34,16 +35,26 @@ class Asked:
 
 def history_of(asked: Asked, step: Callable[[int], object] = lambda _: None) -> History:
     """What its nodes say; ``step`` gets the time of each observation, unix ns."""
-    metrics, clock = SelfMetrics(), SystemClock()
-    again = rejudge_nodes(
-        stored_hours(asked.root, asked.span, nodes=asked.nodes),
-        lambda: node_horizon_of(asked.config, metrics, clock, asked.detectors, shadow=False),
-        NODES_AT_ONCE if site_log(asked.root) is None else IMPORTED_AT_ONCE,
-    )
 
     def followed() -> Iterator[JudgedObservation]:
-        for one in again:
+        for one in _again(asked):
             step(one.now.observation.time_ns)
             yield one.now
 
     return judged(followed())
+
+
+def _again(asked: Asked) -> Iterator[Rejudged]:
+    """A node by itself is judged as its agent does, without what it takes to join several: the
+    same is found in 0.6 of the time. As many as can be are joined otherwise.
+    """
+    config, metrics, clock, names = asked.config, SelfMetrics(), SystemClock(), asked.detectors
+    stored = stored_hours(asked.root, asked.span, nodes=asked.nodes)
+    if len(asked.nodes) == 1:
+        alone = (one for hours in stored for _, node in hours.nodes for one in node)
+        return rejudge(alone, lambda: judge_of(config, metrics, clock, names, shadow=False))
+    return rejudge_nodes(
+        stored,
+        lambda: node_horizon_of(config, metrics, clock, names, shadow=False),
+        NODES_AT_ONCE if site_log(asked.root) is None else IMPORTED_AT_ONCE,
+    )
