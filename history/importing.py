@@ -140,7 +140,7 @@ def bring(
                 hour.holders.take(series, found.labels)
             if logs is not None:
                 lines = logs.between(begin - LATE_NS // 1_000_000, end)
-                hour.take_logs(by_node(lines, progress.hosts, found.labels, logs))
+                hour.take_logs(by_node(lines, progress.hosts, found.labels, logs, begin))
             for host, scrapes in hour.hosts():
                 write_hour(root, cluster, host, scrapes)
             progress.next_ms = end

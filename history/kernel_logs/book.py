@@ -91,10 +91,14 @@ def _time_ns(one: Happening) -> int:
 
 
 def by_node(
-    found: Iterable[Happening], hosts: Mapping[str, Host], labels: LabelMap, logs: KernelLogs
+    found: Iterable[Happening],
+    hosts: Mapping[str, Host],
+    labels: LabelMap,
+    logs: KernelLogs,
+    begin_ms: int = 0,
 ) -> dict[str, list[Event]]:
     """Events of each node of the store, in order; those of no node that has series are counted as
-    skipped.
+    skipped, from ``begin_ms`` (unix time) on: those before it were with the hour before.
     """
     short: dict[str, list[str]] = {}
     for host in hosts:
@@ -104,7 +108,8 @@ def by_node(
         host = next(filter(None, (_host(n, hosts, short, labels) for n in one.nodes)), "")
         if not host:
             about = clean(one.nodes[0]) if one.nodes else "a file that names no node"
-            logs.skipped[f"no series of the node: {about}"] += 1
+            if one.record.time_ns >= begin_ms * MS:
+                logs.skipped[f"no series of the node: {about}"] += 1
             continue
         own = runs.setdefault(host, [])
         if own and own[-1][1].parsed == one.parsed and _near(own[-1][1], one):

@@ -6,6 +6,7 @@ import io
 import random
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from history.site.crc32c import crc32c
 from history.site.http import Http
 from history.site.messages import message
 from history.site.open import Asked
-from history.site.series import STALE_BITS, OtherWayError, Series, clean
+from history.site.series import STALE_BITS, OtherWayError, Series, SiteError, TooMuchError, clean
 from history.site.xor_chunks import TornChunkError, decoded
 
 Samples = Sequence[tuple[int, float]]
@@ -173,10 +174,25 @@ def response(*series: tuple[dict[str, str], Sequence[bytes]], kind: int = 1) -> 
     return bytes(made.SerializeToString())
 
 
-def read(body: bytes) -> list[Any]:
+class Streaming:
+    """A site that answers with these bytes, as ``history.site.http.Http``."""
+
+    url = "http://site"
+
+    def __init__(self, *bodies: bytes) -> None:
+        self._bodies = list(bodies)
+
+    @contextmanager
+    def stream(self, *_: object) -> Iterator[Any]:
+        answer: Any = io.BytesIO(self._bodies.pop(0))
+        answer.kind = streamed.KIND
+        yield answer
+
+
+def read(body: bytes) -> list[Series]:
     """Series of a body."""
-    answer: Any = io.BytesIO(body)
-    return list(streamed._series(streamed.frames(answer), (0, 10**13)))
+    site: Any = Streaming(body)
+    return list(streamed.read(site, "metric", 0, 10**13))
 
 
 def test_a_series_may_span_frames() -> None:
@@ -197,9 +213,26 @@ def test_a_torn_stream_is_an_error() -> None:
     flipped = good + frame(b"x" * 40)[:-1] + b"y"
     words = good + b"expanding series: context deadline exceeded\n"
     for body in (good + good[:-1], flipped, words, good + varint(1 << 40) + bytes(9)):
-        with pytest.raises(TornChunkError):
+        with pytest.raises(SiteError, match=r"http://site/api/v1/read: a torn answer"):
             read(body)
     assert len(read(good)) == 1
+
+
+def test_an_answer_without_end_is_asked_for_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its samples and labels take unpacked is bounded over all frames; where a minute has
+    more than that, the error says of which metric.
+    """
+    monkeypatch.setattr(streamed, "MAX_ANSWER_BYTES", 16 * 25)
+    small = frame(response(({"a": "1"}, [xor_chunk([(1, 1.0)])])))
+    samples = frame(response(({"a": "1"}, [xor_chunk([(i, 1.0) for i in range(9)])]))) * 3
+    names = frame(response(({"a": "1" * 99}, []))) * 9
+    for large in (samples, names):
+        site: Any = Streaming(large, small, small)
+        found = list(Asked(site, streamed, "").read("metric", 0, 120_000))
+        assert [one.values.tolist() for one in found] == [[1.0], []]
+        site = Streaming(large)
+        with pytest.raises(TooMuchError, match=r"http://site: metric: more than .* MiB"):
+            list(Asked(site, streamed, "").read("metric", 0, 60_000))
 
 
 def test_chunks_of_another_kind_are_asked_for_in_another_way() -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from history.importing import bring, find
 from history.kernel_logs import files
-from history.kernel_logs.book import KernelLogs
+from history.kernel_logs.book import KernelLogs, by_node
 from history.kernel_logs.lines import LogLine
 from history.kernel_logs.loki import LIMIT, Loki
+from history.meaning.labels import LabelMap
 from history.site.http import Answer
 from history.site.series import SiteError
 from pipeline.observation import Event
@@ -164,6 +165,16 @@ def test_lines_of_no_node_of_the_history_are_counted(tmp_path: Path) -> None:
     logs.add(lines(tmp_path / "n7.log", SPELLINGS["dmesg-T"]()))
     assert imported(tmp_path / "store", logs) == []
     assert sorted(logs.skipped.values()) == [1, 1, 1]
+
+
+def test_a_line_at_the_end_of_an_hour_is_counted_once(tmp_path: Path) -> None:
+    """The next hour looks at it again, for what the exporter shows of it later."""
+    logs = KernelLogs()
+    logs.add(lines(tmp_path / "n9.log", SPELLINGS["short-iso"]().replace(" n1 ", " n9 ")))
+    labels = LabelMap()
+    for begin_ms in (0, AT * 1000 + 1):
+        by_node(logs.between(0, 1 << 50), {}, labels, logs, begin_ms)
+    assert list(logs.skipped.values()) == [1]
 
 
 class Pages:
