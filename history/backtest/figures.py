@@ -20,8 +20,9 @@ BUDGET = 0.0015  # false pages per GPU-month: facts of the false-alarm budget, d
 class Figures:
     """Alerts of some detectors in GPU-months: pages and tickets; ``unknown`` pages are those of
     which the site knew no fault (all, where nothing is known), with the exact 95 % interval of
-    their rate per GPU-month; ``right`` alerts of which it knew one (None: nothing is known), with
-    the interval of their share.
+    their rate per GPU-month; ``right`` of the ``comparable`` alerts those of which it knew one
+    (None: nothing is known), with the interval of their share. What is about a job alone cannot be
+    compared: a site's record is of nodes.
     """
 
     pages: int
@@ -30,6 +31,7 @@ class Figures:
     unknown: int
     rate_interval: tuple[float, float]
     right: int | None
+    comparable: int
     precision_interval: tuple[float, float]
 
 
@@ -65,7 +67,8 @@ def figures(
     """Figures of some alerts."""
     pages = [alert for alert in alerts if alert.severity == "page"]
     unknown = [alert for alert in pages if not (known and is_explained(alert, known, end_ns))]
-    right = None if known is None else sum(is_explained(one, known, end_ns) for one in alerts)
+    of_nodes = [alert for alert in alerts if alert.incident.root.host]
+    right = None if known is None else sum(is_explained(one, known, end_ns) for one in of_nodes)
     return Figures(
         len(pages),
         len(alerts) - len(pages),
@@ -73,7 +76,8 @@ def figures(
         len(unknown),
         poisson_interval(len(unknown), months),
         right,
-        (0.0, 1.0) if right is None else share_interval(right, len(alerts)),
+        len(of_nodes),
+        (0.0, 1.0) if right is None else share_interval(right, len(of_nodes)),
     )
 
 

@@ -29,6 +29,10 @@ svg{max-width:100%;height:auto}
 @media (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}
 th,td,.tiles div,pre{border-color:#30363d}svg{background:#fff}}
 """
+PICTURES = (
+    "Readings of the device around its page, for context: an XID and a state are events without a "
+    "curve."
+)
 MAX_LINE = 32  # characters of a cell that is not broken
 _CELL = str.maketrans({"|": "\\|", "\n": " ", "<": "&lt;", "[": "\\["})  # no markup of a label's
 
@@ -87,10 +91,12 @@ def _section(part: Section, pictures: Mapping[str, str]) -> Iterator[str]:
         f'<div class="scroll" role="region" aria-label="{escape(part.title)}" tabindex="0">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
-    for alert in table.alerts:
-        if alert.incident.id in pictures:
-            words = escape(_caption(alert))
-            yield f"<figure><figcaption>{words}</figcaption>{pictures[alert.incident.id]}</figure>"
+    drawn = [alert for alert in table.alerts if alert.incident.id in pictures]
+    if drawn:
+        yield f"<p>{PICTURES}</p>"
+    for alert in drawn:
+        words = escape(_caption(alert))
+        yield f"<figure><figcaption>{words}</figcaption>{pictures[alert.incident.id]}</figure>"
 
 
 def _caption(alert: Alert) -> str:

@@ -27,7 +27,8 @@ from pipeline.documents import printable
 COUNTED = (
     "An alert counts for the detector with the first evidence. Shadow: recorded, not sent, as "
     "installed. Unknown pages are those of which the site knew no fault; their rate per GPU-month "
-    "and all shares have exact 95 % intervals."
+    "and all shares have exact 95 % intervals. What the site knew is of nodes: precision is that "
+    "of alerts about a node or its devices."
 )
 NOT_JUDGED = (
     "These detectors need readings that the history does not have, at least on some nodes. They "
@@ -145,10 +146,16 @@ def _beside(history: History, known: Sequence[Fault], every: Figures) -> Iterato
         f"are left out), and {of_faults.found} of them had an alert: a recall of "
         f"{interval(of_faults.interval)}, with 95 % confidence."
     )
-    if every.right is not None and history.alerts:
+    if every.right is not None and every.comparable:
         yield (
-            f"Of {count(len(history.alerts), 'alert')}, {every.right} are about a fault that the "
-            f"site knew: a precision of {interval(every.precision_interval)}, if it knew them all."
+            f"Of {count(every.comparable, 'alert')} about nodes, {every.right} are about a fault "
+            f"that the site knew: a precision of {interval(every.precision_interval)}, if it knew "
+            "them all."
+        )
+    if jobs := len(history.alerts) - every.comparable:
+        yield (
+            f"{count(jobs, 'alert')} about a job alone cannot be held against that: what the site "
+            "knew is of nodes."
         )
 
 
@@ -188,7 +195,6 @@ def _detectors(found: Sequence[OfDetector], known: Sequence[Fault] | None) -> Ta
         if not one.judgeable.is_judged and not (one.figures.pages or one.figures.tickets):
             continue
         low, high = one.figures.rate_interval
-        alerts = one.figures.pages + one.figures.tickets
         cells: Cells = (
             one.name,
             "alerts" if one.installed else "shadow",
@@ -198,8 +204,9 @@ def _detectors(found: Sequence[OfDetector], known: Sequence[Fault] | None) -> Ta
             f"{rate(low)} to {rate(high)}",
         )
         if known is not None:
-            share = interval(one.figures.precision_interval) if alerts else "no data"
-            cells += (f"{one.figures.right} of {alerts}", share)
+            comparable = one.figures.comparable
+            share = interval(one.figures.precision_interval) if comparable else "no data"
+            cells += (f"{one.figures.right} of {comparable}", share)
         rows.append(cells)
     heads += ("known to the site", "precision") if known is not None else ()
     return Table(heads, tuple(rows))
@@ -281,17 +288,19 @@ def _alerts(history: History, known: Sequence[Fault] | None) -> Section:
             printable(device_name(one.incident.root)),
             printable(one.incident.summary),
             ", ".join(one.detectors),
-            *(
-                ()
-                if known is None
-                else ("yes" if is_explained(one, known, history.end_ns) else "no",)
-            ),
+            *(() if known is None else (_is_known(one, known, history.end_ns),)),
         )
         for one in shown
     )
     heads: Cells = ("opened", "severity", "node", "device", "what", "detectors")
     heads += () if known is None else ("known",)
     return Section("Alerts", tuple(sentences), Table(heads, rows, shown))
+
+
+def _is_known(alert: Alert, known: Sequence[Fault], end_ns: int) -> str:
+    if not alert.incident.root.host:
+        return "of no node"
+    return "yes" if is_explained(alert, known, end_ns) else "no"
 
 
 def _not_judged(found: Sequence[OfDetector]) -> Section:

@@ -345,6 +345,21 @@ def full() -> Backtest:
     return Backtest(every(history), faults, rules, proposal(history, faults))
 
 
+def test_an_alert_about_a_job_alone_is_not_held_against_what_is_known_of_nodes() -> None:
+    """A program's fault is in no list of drains: precision leaves it out, in words too."""
+    made = full()
+    job = replace(made.history.alerts[0].incident, id="i-job", root=Device("", "job", "7"))
+    made.history.alerts.append(Alert(replace(job, severity="ticket"), ("xid",)))
+    parts = {part.title: part for part in sections(made)}
+    assert "Of 1 alert about nodes, 1 are about a fault" in " ".join(parts["Summary"].sentences)
+    assert "1 alert about a job alone" in " ".join(parts["Summary"].sentences)
+    detectors, alerts = parts["By detector"].table, parts["Alerts"].table
+    assert detectors is not None
+    assert next(row for row in detectors.rows if row[0] == "xid")[6] == "1 of 1"
+    assert alerts is not None
+    assert [row[-1] for row in alerts.rows] == ["yes", "of no node"]
+
+
 def test_no_word_of_a_label_is_markup_in_a_report() -> None:
     """A drain's reason, a rule's name, a summary: in HTML and in Markdown."""
     parts = sections(full())
