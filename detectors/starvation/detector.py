@@ -17,8 +17,12 @@ from detectors.kit.jobs import JobTracker
 from detectors.kit.literature import NVML
 from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.readings import duty, reading
-from detectors.starvation.pressure import Pressure, fills
-from detectors.starvation.waits import CODE, WAITS, Codes, waits
+from detectors.starvation.pressure import JobPressure, Pressure, fills, job_fills
+from detectors.starvation.reasons import advice, evidence
+from detectors.starvation.storage import Slow, Storage
+from detectors.starvation.storage import fills as storage_fills
+from detectors.starvation.waits import CODE, LESS, WAITS, Codes, waits
+from pipeline.catalog.storage import DISK, MOUNT
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Event, Observation
@@ -40,10 +44,11 @@ AFTER, IDLE_AFTER, CLEAR = 4, 10, 2  # blocks: a save of one to three minutes is
 
 PAGE = Page(
     formula=(
-        "used < 0.9 of the job's usual, and of the node's time, beyond the usual, tasks wait for "
-        "memory >= 1 %, input and output >= 10 % (or 100 major faults/s), processors >= 20 %; at "
-        "full use: clock < 0.95 of the usual with a throttle reason >= 30 %, or tensor activity < "
-        "2/3 of the usual; used <= 1 % for 10 min"
+        "used < 0.9 of the job's usual, and beyond the usual of the time tasks wait for "
+        "memory >= 1 %, input and output >= 10 % (or 100 major faults/s, or NFS or Lustre at 5 "
+        "times their usual latency), processors >= 20 %, of the job's tasks where its control "
+        "group is read, else of the node's; at full use: clock < 0.95 of the usual with a throttle "
+        "reason >= 30 %, or tensor activity < 2/3 of the usual; used <= 1 % for 10 min"
     ),
     sources=(
         NVML,
@@ -61,15 +66,6 @@ PAGE = Page(
     scored_as=tuple(f"starvation-{wait}" for wait in WAITS[1:]),
 )
 
-ADVICE = {
-    "memory": "its node is short of memory: tasks wait for it {memory:.0%} of the time",
-    "data": "it waits for data: tasks of its node wait for input and output {io:.0%} of the time",
-    "cpu": "it waits for its host: tasks of its node wait for a processor {cpu:.0%} of the time",
-    "power": "power or heat holds its clock back {held:.0%} of the time",
-    "communication": "it waits for other ranks: kernels run and compute little",
-    "nothing": "it does nothing, and its node waits for nothing either",
-}
-
 
 class Starvation(Blockwise):
     """For each GPU of a job what it waits for, in minutes: an info finding, never an alert.
@@ -82,7 +78,7 @@ class Starvation(Blockwise):
     """
 
     name = "starvation"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         columns = Columns(
@@ -96,14 +92,23 @@ class Starvation(Blockwise):
         )
         self._nodes, self._jobs = Columns(**fills()), JobTracker()
         self._pressure = Pressure(self._nodes)
+        self._job_groups = Columns(**job_fills())
+        self._job_pressure = JobPressure(self._job_groups)
+        self._mounts, self._disks = (Columns(**storage_fills(kind)) for kind in (MOUNT, DISK))
+        self._storage = (Storage(MOUNT, self._mounts), Storage(DISK, self._disks))
         self._means = BlockMeans(columns, (*USUAL, "held"))
         super().__init__(BLOCK_S, columns)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
-        """Pressures of nodes come in frames of their own."""
+        """Pressures, mounts and disks come in frames of their own."""
         for frame in observation.frames:
             if frame.kind == "node":
                 self._pressure.sample(frame)
+            elif frame.kind == "job_group":
+                self._job_pressure.sample(frame)
+            for storage in self._storage:
+                if frame.kind == storage.kind:
+                    storage.sample(frame)
         return super().update(observation)
 
     def _take_events(self, events: Iterable[Event]) -> None:
@@ -126,14 +131,44 @@ class Starvation(Blockwise):
         columns, means = self._columns, self._means.close()
         groups, begins = self._groups()
         usual = {name: columns[f"usual_{name}"] for name in (*USUAL, *PRESSURES)}
-        now = {**means, **self._pressure.of(columns.devices)}
+        slow = self._slow()
+        now = {**means, **self._pressures(groups)}
+        held_up = {host for host, one in slow.items() if one.clear}
+        now["storage"] = np.array([float(gpu.host in held_up) for gpu in columns.devices])
         known = (columns["learned"] >= LEARNED) & (columns["job"] != 0)
         found = np.where(known, waits(now, usual), 0)
         found = np.where(np.isfinite(means["used"]), _agreed(found, groups), columns["code"])
         columns["run"] = np.where(found == columns["code"], columns["run"] + 1, 1)
         columns["code"] = found
-        yield from self._report(now, at)
+        yield from self._report(now, slow, at)
         self._learn(now, ~begins)
+        less = (found > 0) | (means["used"] < LESS * usual["used"])
+        waiting = {columns.devices[row].host for row in rows_where(less)}
+        calm = {gpu.host for gpu in columns.devices} - waiting
+        for storage in self._storage:
+            storage.close(calm)
+
+    def _pressures(self, groups: dict[tuple[str, str], list[int]]) -> dict[str, Floats]:
+        """Of the job's own tasks where they are known, else of all tasks of the node, (gpu,)."""
+        of_node = self._pressure.of(self._columns.devices)
+        of_job = self._job_pressure.of(groups, len(self._columns))
+        own = np.isfinite(of_job["io"])
+        found = {
+            name: np.where(np.isfinite(of_job[name]), of_job[name], values)
+            if name in of_job
+            else values
+            for name, values in of_node.items()
+        }
+        return {**found, "own": own.astype(np.float64), "throttled": of_job["throttled"]}
+
+    def _slow(self) -> dict[str, Slow]:
+        """By host what holds most requests up."""
+        found: dict[str, Slow] = {}
+        for storage in self._storage:
+            for host, one in storage.slowest().items():
+                if host not in found or found[host].excess < one.excess:
+                    found[host] = one
+        return found
 
     def _groups(self) -> tuple[dict[tuple[str, str], list[int]], NDArray[np.bool_]]:
         """Rows of each job on each node; and which GPUs, (gpu,), have another job than a block
@@ -166,7 +201,9 @@ class Starvation(Blockwise):
             columns[f"usual_{name}"] = np.where(take, new, old)
         columns["learned"] = columns["learned"] + (works & near)
 
-    def _report(self, now: dict[str, Floats], at: Times) -> Iterator[Finding]:
+    def _report(
+        self, now: dict[str, Floats], slow: dict[str, Slow], at: Times
+    ) -> Iterator[Finding]:
         columns = self._columns
         after = np.where(columns["code"] == CODE["nothing"], IDLE_AFTER, AFTER)
         due = (columns["code"] > 0) & (columns["run"] >= after)
@@ -182,26 +219,23 @@ class Starvation(Blockwise):
             gpu, code = columns.devices[row], int(columns["code"][row])
             if begins[row]:
                 since = ago(at, gpu, int(columns["run"][row]) * BLOCK_S)
-                yield from self._standing.holds(gpu, self._verdict(row, code, now), at, since)
+                verdict = self._verdict(row, code, now, slow.get(gpu.host))
+                yield from self._standing.holds(gpu, verdict, at, since)
             else:
                 self._standing.still(gpu, _fault(code), at)
         columns["reported_wait"] = np.where(begins, columns["code"], columns["reported_wait"])
         yield from self._standing.due(at)
 
-    def _verdict(self, row: int, code: int, now: dict[str, Floats]) -> Verdict:
+    def _verdict(self, row: int, code: int, now: dict[str, Floats], slow: Slow | None) -> Verdict:
         gpu, what = self._columns.devices[row], WAITS[code]
         used, usual = float(now["used"][row]), float(self._columns["usual_used"][row])
-        values = {name: float(now[name][row]) for name in ("memory", "io", "cpu", "held")}
-        advice = ADVICE[what].format(**values)
+        values = {name: float(column[row]) for name, column in now.items()}
         return Verdict(
             _fault(code),
             "record",
             "NONE",
-            f"Job {self._jobs.of(gpu.host, gpu.id)} waits: {advice}.",
-            (
-                f"utilisation {used:.0f} %, usually {usual:.0f} %",
-                f"{now['faults'][row]:.0f} major page faults a second on its node",
-            ),
+            f"Job {self._jobs.of(gpu.host, gpu.id)} waits: {advice(what, values, slow)}.",
+            evidence(what, values, usual, slow),
             used,
             usual,
             "percent",

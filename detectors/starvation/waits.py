@@ -32,8 +32,9 @@ MAX_USUAL = 0.3
 
 
 def waits(now: Mapping[str, Floats], usual: Mapping[str, Floats]) -> Codes:
-    """Codes of WAITS, (gpu,). ``now`` has used, tensor, power, clock, held and the node's io, cpu,
-    memory and faults; ``usual`` all but held and faults as they are while the job works. Pressure
+    """Codes of WAITS, (gpu,). ``now`` has used, tensor, power, clock, held, the node's or job's io,
+    cpu and memory, the node's faults, and storage: 1 where a file system clearly holds requests up,
+    else 0. ``usual`` has all but held, faults and storage as they are while the job works. Pressure
     counts beyond the usual: processors that were overbooked before are no reason to be slower now.
 
     >>> one = {
@@ -48,6 +49,7 @@ def waits(now: Mapping[str, Floats], usual: Mapping[str, Floats]) -> Codes:
     ...         "cpu": 0.0,
     ...         "memory": 0.0,
     ...         "faults": 0.0,
+    ...         "storage": 0.0,
     ...     }.items()
     ... }
     >>> usual = {
@@ -74,7 +76,7 @@ def waits(now: Mapping[str, Floats], usual: Mapping[str, Floats]) -> Codes:
         now["power"] < DIMS * usual["power"],
     )
     memory, io, cpu = (_beyond(now[name], usual[name]) for name in ("memory", "io", "cpu"))
-    data = np.fmax(io / IO, now["faults"] / FAULTS_PER_S)
+    data = np.fmax(np.fmax(io / IO, now["faults"] / FAULTS_PER_S), now["storage"])
     processors = cpu / CPU
     found = [
         less & (memory >= MEMORY) & ~(memory < SWAPS * io),

@@ -16,7 +16,7 @@ USUAL = {
     "cpu": 0.05,
     "memory": 0.0,
 }
-WORKS = {**USUAL, "held": 0.9, "faults": 1.0}
+WORKS = {**USUAL, "held": 0.9, "faults": 1.0, "storage": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,10 @@ WORKS = {**USUAL, "held": 0.9, "faults": 1.0}
         ({"used": 0.0}, "nothing"),
         ({"used": 50.0}, ""),
         ({"used": np.nan, "io": 0.9}, ""),
+        ({"used": 50.0, "storage": 1.0}, "data"),
+        ({"used": 50.0, "storage": 1.0, "cpu": 0.5}, "cpu"),
+        ({"storage": 1.0}, ""),
+        ({"used": 98.0, "tensor": 10.0, "storage": 1.0}, "communication"),
     ],
 )
 def test_the_wait_is_the_strongest_that_has_evidence(changed: dict[str, float], wait: str) -> None:
