@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.catalog.ib_port import ABSENT
+from pipeline.catalog.job_group import KIND as JOB_GROUP
 from pipeline.clock import Instant
-from pipeline.frame import Frame
+from pipeline.frame import Device, Frame
 from pipeline.observation import Observation, Unread
 from simulator.fleet.columns import Chunk, Columns
-from simulator.fleet.events import HOST, INFINIBAND, JOBS, KMSG, NVML
+from simulator.fleet.events import HOST, INFINIBAND, JOBS, KMSG, NVML, WAITS
 from simulator.fleet.readings import gpu_chunk, port_chunk, twins
 from simulator.fleet.topology import GPUS
 from simulator.fleet.world import OK, UP_FOR_NS, FleetState
@@ -26,8 +27,16 @@ FLEET = "fleet"  # host and boot of the joined observations
 MAX_CHUNK = 60  # ticks: what is made at once stays within the processor's caches
 TWIN_PERIOD_S = 60.0  # how often an agent asks for 64-bit counters
 HOST_PERIOD_S = 60.0  # how often it reads slow facts of its host
+WAITS_PERIOD_S = 60.0  # and what jobs wait for: of these worlds it is made for each minute
 NO_STAMP = 0
-READ_NS = {JOBS: 1_000_000, KMSG: 200_000, NVML: 45_000_000, INFINIBAND: 4_000_000, HOST: 1_000_000}
+READ_NS = {
+    JOBS: 1_000_000,
+    KMSG: 200_000,
+    NVML: 45_000_000,
+    INFINIBAND: 4_000_000,
+    HOST: 1_000_000,
+    WAITS: 1_000_000,
+}
 
 
 class Agents:
@@ -99,6 +108,7 @@ class Agents:
         twins(world.port_columns, moved, ports, _crosses(times_s, step, TWIN_PERIOD_S))
         stamps = self._stamps(times_s, early_s)
         hosts = _crosses(times_s, step, HOST_PERIOD_S)
+        waits = _crosses(times_s, step, WAITS_PERIOD_S)
         for tick in range(ticks):
             now = self._now(float(times_s[tick]))
             yield self._told(JOBS, now)
@@ -109,8 +119,23 @@ class Agents:
             )
             if hosts[tick]:
                 yield self._told(HOST, now, (self._node_frame(HOST, now, world.silent[HOST]),))
+            if world.waits and waits[tick]:
+                yield self._told(WAITS, now, tuple(self._waits(now)))
         world.gpu_columns.keep(gpus)
         world.port_columns.keep(ports)
+
+    def _waits(self, now: Instant) -> Iterator[Frame]:
+        """Mounts, and the control groups of the jobs that run: where none does there is none."""
+        world = self._world
+        for kind, columns in world.waits.items():
+            hidden = world.silent[HOST].copy()
+            if kind == JOB_GROUP:
+                for node, job in enumerate(world.work.jobs):
+                    hidden[node] |= job is None
+                    if job is not None and columns.devices[node].attributes["job"] != job.id:
+                        device = Device(columns.devices[node].host, kind, "0", {"job": job.id})
+                        columns.replace(node, device)
+            yield columns.frame(self._nobody, 0, now, self._unstamped["node"], hidden=hidden)
 
     def _in_runs(self, ticks: int) -> Flags:
         """Readings that are missed in a row, (tick, node), of geometric length."""

@@ -17,6 +17,7 @@ from pipeline.observation import Event, Value
 from simulator.kernel_log import KernelLine
 
 KMSG, NVML, JOBS, INFINIBAND, HOST = "kmsg", "nvml", "jobs", "infiniband", "host"
+WAITS = "waits"
 
 
 class Happenings:

@@ -19,7 +19,7 @@ from pipeline.frame import Device
 from pipeline.gpu_state import GpuState
 from pipeline.observation import Observation, Value
 from simulator.cells import Cells
-from simulator.fleet.columns import Overlay
+from simulator.fleet.columns import Columns, Overlay
 from simulator.fleet.demand import Work
 from simulator.fleet.events import HOST, INFINIBAND, JOBS, NVML, Happenings
 from simulator.fleet.gpus import FleetGpus
@@ -75,6 +75,8 @@ class FleetState:
         self.node_columns = node_columns(
             topology, self.rng, (topology.begin_ns - UP_FOR_NS) // SECOND_NS
         )
+        # Mounts, disks and control groups by kind, in worlds that have any.
+        self.waits: dict[str, Columns] = {}
         # How the agents fare: sources that give nothing, states of GPUs, wall clocks, and readings
         # that are not what the hardware holds.
         self.silent = {

@@ -11,8 +11,10 @@ from functools import partial
 
 import numpy as np
 
+from pipeline.catalog.job_group import KIND as JOB_GROUP
 from simulator.fleet.demand import CRAWLS, RUNS, STARVES
 from simulator.fleet.events import HOST
+from simulator.fleet.faults.held_up import Mounts
 from simulator.fleet.faults.throttle import brake_node
 from simulator.fleet.jobs import FleetJob
 from simulator.fleet.plan import Plan
@@ -36,7 +38,7 @@ SETTLED_S = 45 * MINUTE
 
 def waits(plan: Plan, *, on: str) -> None:
     """F80 to F85: ``on`` is io, cpu, memory, ranks, power or nothing."""
-    level = plan.draw("background")
+    level, mounts = plan.draw("background"), Mounts(plan)
     for node in range(plan.topology.nodes):
         seed = int(plan.rng.integers(1 << 31))
         plan.inject(0.0, partial(_background, node=node, seed=seed, level=level))
@@ -57,8 +59,11 @@ def waits(plan: Plan, *, on: str) -> None:
         if on in PRESSURES:
             shares = {on: plan.draw("pressure")}
             shares[BESIDE[on]] = shares[on] * plan.draw("beside")
+            slower = mounts.case() if on == "io" else 1.0
             for node in job.nodes:
                 act = partial(_presses, node=node, shares=shares, lasts=lasts)
+                plan.inject(place.onset_s, act)
+                act = partial(_slows, mounts=mounts, node=node, slower=slower, lasts=lasts)
                 plan.inject(place.onset_s, act)
             act = partial(_waits, job=job, lasts=lasts, share=share)
         elif on == "ranks":
@@ -78,7 +83,7 @@ def _background(world: FleetState, *, node: int, seed: int, level: float) -> Pro
         world.node_columns[HOST].set_counter(name, 0, node)
     while True:
         for what, share in USUAL.items():
-            _add(world, node, what, level * share * 2 * float(rng.random()) * MINUTE)
+            _add(world, node, what, level * share * 2 * float(rng.random()) * MINUTE, job=0.5)
         yield MINUTE
 
 
@@ -89,8 +94,16 @@ def _presses(world: FleetState, *, node: int, shares: Mapping[str, float], lasts
         yield MINUTE
 
 
-def _add(world: FleetState, node: int, what: str, seconds: float) -> None:
+def _slows(_: FleetState, *, mounts: Mounts, node: int, slower: float, lasts: float) -> Process:
+    mounts.slower[node] = slower
+    yield lasts
+    mounts.slower[node] = 1.0
+
+
+def _add(world: FleetState, node: int, what: str, seconds: float, *, job: float = 1.0) -> None:
+    """Tasks of a node wait so long, those of its job for a share of that."""
     world.node_columns[HOST].increase(PRESSURES[what], round(seconds * 1e6), node)
+    world.waits[JOB_GROUP].increase(PRESSURES[what], round(job * seconds * 1e6), node)
 
 
 def _waits(world: FleetState, *, job: FleetJob, lasts: float, share: float) -> Process:
