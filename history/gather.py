@@ -12,7 +12,7 @@ import numpy as np
 from history.hour import Joined, Replica, Twin, changes, joined
 from history.meaning import dcgm_exporter, fabric_exporters, node_exporter, nvidia_gpu_exporter
 from history.meaning.column import Column
-from history.meaning.holders import UNKNOWN, Holders, held
+from history.meaning.holders import UNJOINED, UNKNOWN, Holders, held
 from history.meaning.labels import LabelMap, Labels
 from history.remembered import Host
 from history.site.series import Series
@@ -139,7 +139,10 @@ class Hour:
     def hosts(self) -> Iterator[tuple[str, list[Scrapes]]]:
         """Each host with what its exporters gave, in order of name."""
         begin_ns = self._begin_ms * 1_000_000
-        for host in sorted({host for host, _ in self._twins} | set(self._logged)):
+        hosts = {host for host, _ in self._twins} | set(self._logged)
+        for node, samples in self.holders.elsewhere({*hosts, *self._hosts}):
+            self._account.skipped[UNJOINED, f"jobs of node {node}"] += samples
+        for host in sorted(hosts):
             remembered = self._hosts[host]
             logged = [one for one in self._logged.get(host, ()) if one.time_ns >= begin_ns]
             whole = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from history.meaning.labels import LabelMap
 from history.meaning.site_facts import fact_of
-from history.site.series import Series
+from history.site.series import Series, interval_ms
 
 # Samples farther apart are two spans: Prometheus calls a series gone after five minutes.
 APART_MS = 600_000
@@ -19,12 +19,14 @@ MAX_SPANS = 100_000  # 10 MB; a site whose rules flap for months
 @dataclass(slots=True)
 class SiteLog:
     """``spans``: [node, source, cause, begin, last sample], unix ms; ``nodeless`` samples of series
-    that name no node, ``dropped`` spans beyond the limit.
+    that name no node, ``dropped`` spans beyond the limit. ``every_ms`` is the shortest interval
+    between samples by source, of a source that has given several.
     """
 
     spans: list[list[Any]] = field(default_factory=list)
     nodeless: int = 0
     dropped: int = 0
+    every_ms: dict[str, int] = field(default_factory=dict)
     _open: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def take(self, series: Series, mapping: LabelMap) -> None:
@@ -36,6 +38,8 @@ class SiteLog:
         times = series.times_ms[counts]
         if not len(times):
             return
+        if every := interval_ms(series.times_ms):
+            self.every_ms[fact.source] = min(every, self.every_ms.get(fact.source, every))
         if not fact.node:
             self.nodeless += len(times)
             return
@@ -57,13 +61,19 @@ class SiteLog:
 
     def document(self) -> dict[str, Any]:
         """As JSON values."""
-        return {"spans": self.spans, "nodeless": self.nodeless, "dropped": self.dropped}
+        return {
+            "spans": self.spans,
+            "nodeless": self.nodeless,
+            "dropped": self.dropped,
+            "every_ms": self.every_ms,
+        }
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> SiteLog:
         """From JSON values. KeyError or TypeError where they are none of ours."""
         made = cls([list(span) for span in document["spans"]], document["nodeless"])
         made.dropped = document["dropped"]
+        made.every_ms = dict(document.get("every_ms", {}))  # earlier versions have none
         made._open = {
             (str(node), str(source), str(cause)): number
             for number, (node, source, cause, _, _) in enumerate(made.spans)

@@ -13,8 +13,9 @@ from history.site.series import Site
 from history.site_log import SiteLog
 
 HOUR_MS = 3_600_000
-# A span ends with its last sample: of scrapes a minute apart it lasted half a minute longer.
-HALF_SCRAPE_MS = 30_000
+# A span ends with its last sample: it lasted half an interval of the source's scrapes longer. Of a
+# source with a single sample the interval is Prometheus' default.
+DEFAULT_MS = 60_000
 STILL_MS = 600_000  # one that has samples to the end is open
 DOWN = re.compile(r"not ready|down|fail|no_?resp", re.IGNORECASE)
 CORDONED = "cordoned"
@@ -40,7 +41,9 @@ def outages(log: SiteLog, end_ms: int) -> list[NodeEvent]:
         NodeEvent(
             node,
             begin_ms / 1000,
-            None if last_ms + STILL_MS >= end_ms else (last_ms + HALF_SCRAPE_MS) / 1000,
+            None
+            if last_ms + STILL_MS >= end_ms
+            else (last_ms + log.every_ms.get(source, DEFAULT_MS) / 2) / 1000,
             "DOWN" if DOWN.search(cause) else "DRAIN",
             cause,
             source,

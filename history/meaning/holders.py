@@ -8,14 +8,14 @@ of a job by its index on the node.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from history.meaning.labels import LabelMap, Labels, without_port
-from history.site.series import Series
+from history.site.series import Series, interval_ms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +27,10 @@ SLURM = "slurm_job_utilization_gpu"
 NAMES = (REQUESTS, PHASE, SLURM)
 GPUS = "nvidia_com_gpu"  # kube-state-metrics writes nvidia.com/gpu so
 UNKNOWN = "holds some GPUs of its node, and no series says which"
-# A scrape of the scheduler's exporter counts for as long: two intervals of 60 s.
-HOLDS_MS = 120_000
+UNJOINED = "on a node of which no GPU is known by that name: map it in the file of labels (nodes)"
+# A scrape of the scheduler's exporter counts for so many of its intervals; where it has one sample
+# for those of a minute, Prometheus' default.
+HOLDS, DEFAULT_MS = 2, 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,14 @@ class Holders:
             if held.index:
                 self._by_node[mapping.nodes.get(node, node)].append(held)
 
+    def elsewhere(self, nodes: Collection[str]) -> Iterator[tuple[str, int]]:
+        """Nodes that are none of these and have jobs of Slurm, and their samples: an exporter that
+        is scraped by its address names no node.
+        """
+        for node, holders in sorted(self._by_node.items()):
+            if node not in nodes:
+                yield node, sum(len(one.times_ms) for one in holders)
+
     def of(self, node: str) -> list[Holder]:
         """Who held GPUs of a node; of pods, while they ran."""
         found = list(self._by_node.get(node, ()))
@@ -110,6 +120,8 @@ def held(
 def _holds(times: Times, samples: Times) -> NDArray[np.bool_]:
     if not len(samples):
         return np.zeros(len(times), np.bool_)
+    every_ms = interval_ms(samples) or DEFAULT_MS
     before = np.searchsorted(samples, times, side="right") - 1
-    found: NDArray[np.bool_] = (before >= 0) & (times - samples[np.maximum(before, 0)] < HOLDS_MS)
+    since_ms = times - samples[np.maximum(before, 0)]
+    found: NDArray[np.bool_] = (before >= 0) & (since_ms < HOLDS * every_ms)
     return found

@@ -80,3 +80,13 @@ def clean(
         times_ms, first = np.unique(times_ms, return_index=True)
         values = values[first]
     return Series(labels, times_ms, values)
+
+
+def interval_ms(times_ms: NDArray[np.int64]) -> int:
+    """The interval of the scrapes that gave samples at these times: the median, so that a scrape
+    that is missing does not count; 0 of fewer than two samples.
+
+    >>> interval_ms(np.array([0, 15_000, 30_000, 60_000])), interval_ms(np.array([7]))
+    (15000, 0)
+    """
+    return int(np.median(np.diff(times_ms))) if len(times_ms) > 1 else 0

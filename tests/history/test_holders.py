@@ -97,3 +97,29 @@ def test_what_the_exporter_of_the_gpus_says_is_believed_first(tmp_path: Path) ->
     pod(site, "train-0", 2)
     found, _ = jobs(site, tmp_path)
     assert [one[:3] for one in found] == [("job_started", "ml/infer-1", "GPU-n1-0")]
+
+
+@pytest.mark.parametrize("every_ms", [15_000, 60_000, 300_000])
+def test_a_job_ends_two_scrapes_after_its_last(tmp_path: Path, every_ms: int) -> None:
+    """Of the site's own interval, whatever it is."""
+    site = Recorded()
+    node(site, "n1", scrapes(*HOUR, 15_000))
+    labels = {"slurmjobid": "4711", "gpu": "1", "instance": "n1:9798", "job": "slurm-job"}
+    times = [ms for ms in scrapes(*HOUR, every_ms) if START <= ms < END]
+    site.add("slurm_job_utilization_gpu", labels, [(ms, 90.0) for ms in times])
+    found, _ = jobs(site, tmp_path)
+    assert [one[0] for one in found] == ["job_started", "job_ended"]
+    assert found[1][3] == pytest.approx(times[-1] - BEGIN_MS + 2 * every_ms, abs=15_000)
+
+
+def test_an_exporter_that_is_scraped_by_its_address_is_named(tmp_path: Path) -> None:
+    """Its jobs join no node: one line says of which, and what to do."""
+    site = Recorded()
+    node(site, "n1", scrapes(*HOUR))
+    labels = {"slurmjobid": "4711", "gpu": "1", "instance": "10.0.0.5:9798", "job": "slurm-job"}
+    site.add("slurm_job_utilization_gpu", labels, [(ms, 90.0) for ms in scrapes(*HOUR, 60_000)])
+    found, done = jobs(site, tmp_path)
+    assert found == []
+    assert [name for why, name in done.account.skipped if "of which no GPU is known" in why] == [
+        "jobs of node 10.0.0.5"
+    ]

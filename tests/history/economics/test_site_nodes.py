@@ -11,6 +11,7 @@ from collector.cli.main import main
 from history.economics.gather import Accounting, gather
 from history.economics.site_nodes import outages, site_log
 from history.site import http
+from history.site_log import SiteLog
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, frame_of
 from pipeline.store.query.store import Store
@@ -22,9 +23,11 @@ END_MS = BEGIN_MS + 4 * HOUR_MS
 CONDITION = "kube_node_status_condition"
 
 
-def add(made: Recorded, name: str, begin: float, end: float, **labels: str) -> None:
+def add(
+    made: Recorded, name: str, begin: float, end: float, every_ms: int = 60_000, **labels: str
+) -> None:
     """A series that is 1 from one hour to another, a sample a minute."""
-    times = scrapes(BEGIN_MS + round(begin * HOUR_MS), BEGIN_MS + round(end * HOUR_MS), 60_000)
+    times = scrapes(BEGIN_MS + round(begin * HOUR_MS), BEGIN_MS + round(end * HOUR_MS), every_ms)
     made.add(name, labels, [(ms, 1.0) for ms in times])
 
 
@@ -47,6 +50,16 @@ def test_a_cordon_is_repair_and_a_node_that_is_not_ready_is_down() -> None:
     assert found["n1"].begin_s == BEGIN_MS / 1000 + 3600
     assert found["n1"].end_s == pytest.approx(BEGIN_MS / 1000 + 7200, abs=60)
     assert found["n2"].end_s is None
+
+
+@pytest.mark.parametrize("every_ms", [15_000, 60_000, 300_000])
+def test_a_span_ends_half_a_scrape_after_its_last(every_ms: int) -> None:
+    """Of the interval at which the site scrapes, also after an import was resumed."""
+    made = Recorded()
+    add(made, "kube_node_spec_unschedulable", 1, 2, every_ms, node="n1", instance="ksm:8080")
+    log = SiteLog.of(site_log(made, BEGIN_MS, END_MS).document())
+    (one,) = outages(log, END_MS)
+    assert one.end_s == pytest.approx((log.spans[0][4] + every_ms / 2) / 1000)
 
 
 @pytest.mark.slow
