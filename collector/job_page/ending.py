@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from collector.job_page.evidence import Clue, Sort
 from collector.job_page.phases import MAX_PAUSE, MINUTE_NS, Phase
+from detectors.faults import fault_class, fault_of
 from pipeline.store.query.job_runs import JobRun
 
 Row = Mapping[str, Any]
@@ -196,8 +197,12 @@ def survived(clue: Clue, phases: Sequence[Phase]) -> bool:
 
 
 def _lost_gpu(run: JobRun, incidents: Sequence[Row], phases: Sequence[Phase]) -> Ending | None:
-    """An incident that pages about one of its GPUs, after which it made no step."""
+    """An incident that pages for hardware about one of its GPUs, after which it made no step: a
+    rank that stalls or a slow GPU is told as a page about a GPU too, and no GPU has failed.
+    """
     for row in incidents:
+        if fault_of(row["fault"]).origin != "hardware" or fault_class(row["fault"]) == "straggler":
+            continue
         at = round(row["opened"].timestamp() * 1e9)
         clue = Clue("gpu_fault", at, str(row["host"]), f"GPU {row['device']}", str(row["summary"]))
         of_gpu = row["device_kind"] in ("gpu", "gpu_instance", "nvlink")

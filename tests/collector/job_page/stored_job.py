@@ -109,13 +109,13 @@ class StoredJob:
     def incident(self, minute: float, device: Device, summary: str, **more: Any) -> None:
         """An incident with one finding."""
         at = self.begin_ns + round(minute * MINUTE_NS)
-        detector = more.pop("detector", "gpu_lost")
-        finding = Finding(detector, device, "fault", "onset", "page", at, at, summary)
+        detector, fault = more.pop("detector", "gpu_lost"), more.pop("fault", "fault")
+        finding = Finding(detector, device, fault, "onset", "page", at, at, summary)
         about = {"jobs": (self.job,)} | more
         incident = Incident(
             f"{finding.id}aa",
             device,
-            "fault",
+            fault,
             "page",
             "RESTART_BM",
             at,

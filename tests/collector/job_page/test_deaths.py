@@ -318,6 +318,21 @@ def test_a_stall_was_cancelled_only_where_nothing_ended_by_itself_before(
     assert ("Then it was cancelled." in text) != aborted
 
 
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [("hang/rank_stuck", "stall"), ("straggler", "stall"), ("xid/79", "gpu_fault")],
+)
+def test_a_gpu_failed_only_where_its_hardware_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str, cause: str
+) -> None:
+    """A page about the GPU of a rank that stalls, or that is slow, is none about a broken GPU."""
+    job = StoredJob(tmp_path)
+    job.stalled = 70
+    job.incident(75, Device("n2", "gpu", uuid("n2", 1)), "GPU 1 does not go on.", fault=fault)
+    job.run()
+    assert json.loads(read(capsys, job.close(), "json"))["ended_by"]["cause"] == cause
+
+
 def test_a_program_that_restarts_is_one_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
