@@ -102,7 +102,7 @@ TWENTY: Mapping[str, Hours] = {
     "brake": Hours(
         "F14", "a node without a power supply", 17, QUARTER, world=MIDDLE, cases=3, step_s=30.0
     ),
-    "data": Hours("F80", "starvation: data", 18, QUARTER, world=MIDDLE, cases=3, step_s=30.0),
+    "data": Hours("F80", "starvation: data", 18, QUARTER, world=MIDDLE, cases=3, step_s=10.0),
     "ranks": Hours(
         "F83", "starvation: communication", 19, QUARTER, world=MIDDLE, cases=3, step_s=30.0
     ),
