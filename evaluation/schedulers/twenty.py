@@ -88,7 +88,7 @@ TWENTY: Mapping[str, Hours] = {
         "F50", "a rank is stuck in a save", 8, QUARTER, world=MIDDLE, cases=3, step_s=10.0
     ),
     "idle_loader": Hours(
-        "F26", "GPUs idle behind a loader", 9, HALF, world=LONG, cases=3, step_s=10.0
+        "F26", "GPUs idle behind a loader", 9, 0.2, world=LONG, cases=3, step_s=10.0
     ),
     "straggler": Hours("F16", "the clock of one GPU", 10, HALF, world=LONG, cases=3),
     "slow_node": Hours("F55", "the clocks of a node", 11, HALF, world=LONG, cases=3, step_s=30.0),
