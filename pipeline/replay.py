@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.store.decode.nodes import Seen, nodes
+from pipeline.store.decode.reads import usual_steps
 from pipeline.store.decode.stretches import TABLES, stretches
 from pipeline.store.files.layout import HOUR_US
 from pipeline.store.files.live import hours_of
@@ -31,11 +32,13 @@ def replay(
 @dataclass(frozen=True, slots=True)
 class Part:
     """An hour, or several that cannot be separated, up to ``end_us``, unix time in microseconds:
-    the observations of each node, by its name. They may be read in turn.
+    the observations of each node, by its name. They may be read in turn. ``periods``: seconds
+    between two reads, as most are, by node and source.
     """
 
     end_us: int
     nodes: Iterator[tuple[str, Iterator[Seen]]]
+    periods: Mapping[tuple[str, str], float]
 
 
 def parts(
@@ -63,4 +66,8 @@ def parts(
 
     for stretch in stretches(root, hours, tables, hosts):
         end_us = int(stretch.reads.time_us.max(initial=0)) // HOUR_US * HOUR_US + HOUR_US
-        yield Part(end_us, ((name, spanned(node)) for name, node in nodes(stretch)))
+        yield Part(
+            end_us,
+            ((name, spanned(node)) for name, node in nodes(stretch)),
+            usual_steps(stretch.reads, stretch.machine, stretch.names),
+        )

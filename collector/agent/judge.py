@@ -4,7 +4,7 @@ both must find the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from collector.config.settings import Config
 from detectors.incidents import Incidents
@@ -33,12 +33,15 @@ def judge_of(
     shadow: bool = True,
     allowed: Collection[str] | None = None,
     calibrated: bool = False,
+    periods_s: Mapping[str, float] | None = None,
 ) -> Judge:
     """A judge that knows nothing yet, with all detectors or ``only`` some, as
-    ``detectors.paging.in_service`` gives them; ``calibrated`` as a gateway's.
+    ``detectors.paging.in_service`` gives them; ``calibrated`` as a gateway's. ``periods_s`` of
+    sources, where they are others than the configuration's.
     """
     chosen = _detectors(config, only, shadow=shadow, allowed=allowed)
-    return judge_in_service(metrics, clock, periods_of(config), chosen, calibrated=calibrated)
+    periods = periods_of(config) if periods_s is None else periods_s
+    return judge_in_service(metrics, clock, periods, chosen, calibrated=calibrated)
 
 
 def node_horizon_of(
@@ -48,13 +51,18 @@ def node_horizon_of(
     only: Collection[str] | None = None,
     *,
     shadow: bool = True,
+    period_of: Callable[[str, str], float] | None = None,
 ) -> NodeHorizon:
-    """As ``judge_of``, of many nodes at once: it says what the judge of each would say."""
+    """As ``judge_of``, of many nodes at once: it says what the judge of each would say.
+
+    ``period_of`` a host and a source, where the nodes are read at several cadences.
+    """
     return NodeHorizon(
         lambda: _detectors(config, only, shadow=shadow),
         Incidents,
         periods_of(config),
         guard=Guard(metrics, clock),
+        period_of=period_of,
     )
 
 

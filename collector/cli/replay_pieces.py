@@ -13,15 +13,17 @@ from heapq import merge
 from pathlib import Path
 from typing import NamedTuple
 
-from collector.agent.judge import judge_of, node_horizon_of
+from collector.agent.judge import judge_of, node_horizon_of, periods_of
 from collector.cli.local_copy import near
 from collector.config.settings import Config
 from collector.replaying.arrivals import cut_of
+from collector.replaying.cadences import Cadences
 from collector.replaying.fleet import rejudge_fleet
 from collector.replaying.lines import differences, lines
 from collector.replaying.nodes import rejudge_hours
 from collector.replaying.rejudge import Rejudged
 from collector.replaying.stored import Span, stored_hours
+from detectors.node_horizon import NodeHorizon
 from pipeline.arrival_cut import GATEWAY
 from pipeline.clock import SystemClock
 from pipeline.frame import Device
@@ -141,10 +143,19 @@ def _of_nodes(question: Question, root: Path, counted: Counted, step: Step) -> I
     """Hour by hour; in an hour by time, whatever nodes are judged together."""
     config, metrics, clock = question.config, SelfMetrics(), SystemClock()
     stored = stored_hours(root, question.read, question.hosts, nodes=question.nodes)
-    for hours, every in rejudge_hours(
-        stored,
-        lambda: node_horizon_of(config, metrics, clock, question.detectors, shadow=question.shadow),
-    ):
+    cadences = Cadences(periods_of(config))
+
+    def made() -> NodeHorizon:
+        return node_horizon_of(
+            config,
+            metrics,
+            clock,
+            question.detectors,
+            shadow=question.shadow,
+            period_of=cadences.of,
+        )
+
+    for hours, every in rejudge_hours(stored, made, cadences=cadences):
         found: list[Line] = []
         last_ns: dict[str, int] = {}
         for again in every:

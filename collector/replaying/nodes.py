@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from collector.replaying.arrivals import is_gateway
+from collector.replaying.cadences import Cadences
 from collector.replaying.rejudge import Rejudged
 from collector.replaying.stored import Hours
 from detectors.node_horizon import NodeHorizon
@@ -18,24 +19,33 @@ NODES_AT_ONCE = 64
 
 
 def rejudge_nodes(
-    stored: Iterable[Hours], make: Callable[[], NodeHorizon], at_once: int = NODES_AT_ONCE
+    stored: Iterable[Hours],
+    make: Callable[[], NodeHorizon],
+    at_once: int = NODES_AT_ONCE,
+    cadences: Cadences | None = None,
 ) -> Iterator[Rejudged]:
     """What is said of each observation, each node's in its order; ``make`` gives a judge of
-    ``at_once`` nodes, which lives as long as the replay.
+    ``at_once`` nodes, which lives as long as the replay. ``cadences`` follow the hours, for judges
+    that ask them.
 
     What a gateway stored is of no node, and left out.
     """
-    for _, every in rejudge_hours(stored, make, at_once):
+    for _, every in rejudge_hours(stored, make, at_once, cadences):
         yield from every
 
 
 def rejudge_hours(
-    stored: Iterable[Hours], make: Callable[[], NodeHorizon], at_once: int = NODES_AT_ONCE
+    stored: Iterable[Hours],
+    make: Callable[[], NodeHorizon],
+    at_once: int = NODES_AT_ONCE,
+    cadences: Cadences | None = None,
 ) -> Iterator[tuple[Hours, Iterator[Rejudged]]]:
     """As ``rejudge_nodes``, hour by hour; each is to be read before the next."""
     judges: list[NodeHorizon] = []
     place: dict[str, int] = {}  # of each node, as they come
     for hours in stored:
+        if cadences is not None:
+            cadences.follow(hours)
         yield hours, _hour(hours, judges, place, make, at_once)
 
 

@@ -5,11 +5,13 @@ running agent's log still has.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from pipeline.arrival_cut import GATEWAY
+from pipeline.clock import SECOND_NS
 from pipeline.judged import JudgedObservation
 from pipeline.replay import parts
 from pipeline.store.decode.nodes import Seen
@@ -42,12 +44,13 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class Hours:
     """Observations up to ``end_us``, unix time in microseconds, of each node by its name; of files,
-    or of an agent's log.
+    or of an agent's log. ``periods``: seconds between two reads, as most are, by node and source.
     """
 
     end_us: int
     nodes: Iterator[tuple[str, Iterator[JudgedObservation]]]
     is_logged: bool = False
+    periods: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 def stored(root: Path, span: Span, hosts: Collection[str] = ()) -> Iterator[JudgedObservation]:
@@ -107,12 +110,12 @@ def stored_hours(
 
     since_us, until_us = span.since_us, span.until_us
     for part in parts(root, since_us=since_us, until_us=until_us, tables=tables, hosts=nodes):
-        yield Hours(
-            part.end_us, ((name, sealed(node)) for name, node in part.nodes if wanted(name))
-        )
+        some = ((name, sealed(node)) for name, node in part.nodes if wanted(name))
+        yield Hours(part.end_us, some, periods=part.periods)
     if logged:
         end_us = 1 + max(node[-1].observation.time_ns for node in logged.values()) // 1000
-        yield Hours(end_us, ((name, unsealed(node)) for name, node in logged.items()), True)
+        rest = ((name, unsealed(node)) for name, node in logged.items())
+        yield Hours(end_us, rest, is_logged=True, periods=_steps(logged))
 
 
 def hosts_of(root: Path, span: Span, hosts: Collection[str] = ()) -> set[str]:
@@ -132,6 +135,20 @@ def extent(root: Path, span: Span) -> tuple[int, int]:
     hours = [hour for hour in hours_of(root) if span.holds(hour) or span.holds(hour + HOUR_US - 1)]
     begin, end = (hours[0], hours[-1] + HOUR_US) if hours else (0, 0)
     return max(begin, span.since_us or begin), min(end, span.until_us or end)
+
+
+def _steps(logged: Mapping[str, list[JudgedObservation]]) -> dict[tuple[str, str], float]:
+    """Seconds between two reads with frames, as most are, by node and source."""
+    last: dict[tuple[str, str, str], int] = {}
+    steps: dict[tuple[str, str], list[int]] = {}
+    for host, node in logged.items():
+        for one in (judged.observation for judged in node):
+            key = (host, one.source, one.boot_id)
+            if one.frames and (before := last.get(key)) is not None and one.mono_ns > before:
+                steps.setdefault(key[:2], []).append(one.mono_ns - before)
+            if one.frames:
+                last[key] = one.mono_ns
+    return {key: median(some) / SECOND_NS for key, some in steps.items()}
 
 
 def _logged(directory: Path, span: Span) -> Iterator[JudgedObservation]:

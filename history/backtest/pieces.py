@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector.agent.judge import judge_of, node_horizon_of
+from collector.agent.judge import judge_of, node_horizon_of, periods_of
 from collector.config.settings import Config
+from collector.replaying.cadences import Cadences
 from collector.replaying.nodes import NODES_AT_ONCE, rejudge_nodes
 from collector.replaying.rejudge import Rejudged, rejudge
-from collector.replaying.stored import Span, stored_hours
+from collector.replaying.stored import Hours, Span, stored_hours
 from history.backtest.judged import History, judged
 from history.importing import site_log
 from pipeline.clock import SystemClock
@@ -50,11 +51,26 @@ def _again(asked: Asked) -> Iterator[Rejudged]:
     """
     config, metrics, clock, names = asked.config, SelfMetrics(), SystemClock(), asked.detectors
     stored = stored_hours(asked.root, asked.span, nodes=asked.nodes)
+    cadences = Cadences(periods_of(config))
     if len(asked.nodes) == 1:
-        alone = (one for hours in stored for _, node in hours.nodes for one in node)
-        return rejudge(alone, lambda: judge_of(config, metrics, clock, names, shadow=False))
+        (host,) = asked.nodes
+        return rejudge(
+            _followed(stored, cadences),
+            # made when its first hour is known: a later change of its pace is not followed
+            lambda: judge_of(
+                config, metrics, clock, names, shadow=False, periods_s=cadences.of_node(host)
+            ),
+        )
     return rejudge_nodes(
         stored,
-        lambda: node_horizon_of(config, metrics, clock, names, shadow=False),
+        lambda: node_horizon_of(config, metrics, clock, names, shadow=False, period_of=cadences.of),
         NODES_AT_ONCE if site_log(asked.root) is None else IMPORTED_AT_ONCE,
+        cadences,
     )
+
+
+def _followed(stored: Iterable[Hours], cadences: Cadences) -> Iterator[JudgedObservation]:
+    for hours in stored:
+        cadences.follow(hours)
+        for _, node in hours.nodes:
+            yield from node

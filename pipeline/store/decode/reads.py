@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -64,6 +65,28 @@ class Reads:
 
     def __len__(self) -> int:
         return len(self.seq)
+
+
+def usual_steps(reads: Reads, machine: Longs, names: Names) -> dict[tuple[str, str], float]:
+    """Seconds between two reads with frames, as most are, by machine and source; ``machine`` is
+    that of each read. Sources that were read once in a boot are not there.
+    """
+    empty = [code for code in np.unique(reads.made).tolist() if not sizes(names[code])]
+    some = np.flatnonzero(~np.isin(reads.made, empty))
+    keys = (reads.mono_ns[some], reads.boot[some], reads.source[some], machine[some])
+    order = some[np.lexsort(keys)]
+    of, boot, mono_ns = machine[order], reads.boot[order], reads.mono_ns[order]
+    source = reads.source[order]
+    same = (of[1:] == of[:-1]) & (source[1:] == source[:-1])
+    steps = np.where(boot[1:] == boot[:-1], np.diff(mono_ns), 0)
+    found = {}
+    edges = np.flatnonzero(~same) + 1
+    for begin, end in pairwise([0, *edges.tolist(), len(order)]):
+        own = steps[begin : end - 1]
+        if (own > 0).any():
+            key = names[int(of[begin])], names[int(source[begin])]
+            found[key] = float(np.median(own[own > 0])) / 1e9
+    return found
 
 
 def scope_of(piece: Piece) -> str:
