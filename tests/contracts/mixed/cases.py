@@ -30,6 +30,8 @@ class Case:
     wander: tuple[str, ...] = ()
     jobs: bool = False  # a scheduler tells of a job on each node
     ramps: Values = field(default_factory=dict)  # gauges of the bad device that grow per second
+    one_each_s: Values = field(default_factory=dict)  # its counters that grow by one so often
+    most: Values = field(default_factory=dict)  # counters that stick at this value
 
 
 _WORKS = {
@@ -91,6 +93,7 @@ _PORT = {
     "receive_errors": 0,
     "transmit_words": 1.5e9,
     "receive_words": 1.5e9,
+    "transmit_wait_ticks": 100,
 }
 
 
@@ -147,7 +150,23 @@ CASES = (
         1200,
     ),
     _port("ib_ber", "ib_ber", {"symbol_errors": 0.5}, 2400, warm_s=1200),
+    _port(
+        "ib_congestion",
+        "congestion",
+        {"transmit_wait_ticks": 1e6},
+        900,
+        warm_s=2400,
+        of_node=True,
+    ),
     _port("ib_errors", "ib/errors", {"receive_errors": 100}, 1200),
+    _port("ib_flap", "ib_flap", {}, 1500, one_each_s={"link_downed": 400}),
+    _port(
+        "ib_saturation",
+        "counter_saturated",
+        {"symbol_errors": 1000},
+        300,
+        most={"symbol_errors": 0xFFFF},  # 16 bits: IBTA volume 1, 16.1.3.5
+    ),
     _port("ib_link", "ib/link_down", {"state": 1}, 900),
     _port("ib_rail", "straggler", {"transmit_words": 7e8, "receive_words": 7e8}, 900, warm_s=1500),
 )

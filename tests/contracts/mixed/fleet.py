@@ -67,7 +67,10 @@ def readings(case: Case, node: Node) -> Iterator[Observation]:
             else:
                 row = schema.counter_row[name]
                 sums[row] += shown * (at_s - before_s)
-                counters[row], observed[row] = (100 + sums[row]).astype(np.uint64), True
+                count = np.minimum(100 + sums[row], case.most.get(name, np.inf))
+                if bad and name in case.one_each_s:
+                    count[rows] += (at_s - case.warm_s) // case.one_each_s[name]
+                counters[row], observed[row] = count.astype(np.uint64), True
         before_s = at_s
         if rng.random() < node.missed:
             continue
