@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from pipeline.store.decode.patches import patches, runs
 from pipeline.store.decode.reads import times
 from pipeline.store.decode.stretch import Placed, Stretch
 from pipeline.store.decode.texts import Texts
-from pipeline.store.decode.tuples import Tuples
+from pipeline.store.decode.ticks import Ticks
+from pipeline.store.decode.tuples import Known, Tuples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     Longs = NDArray[np.int64]
 
 Seen = tuple[Observation, tuple[Finding, ...]]
+# Of a node, decoded at a time: ten minutes of an agent that reads two sources each second. Of an
+# hour of eight GPUs, frames are 50 MiB; those of ten minutes eight.
+READS_AT_ONCE = 1200
 
 
 def nodes(stretch: Stretch) -> Iterator[tuple[str, Iterator[Seen]]]:
@@ -48,16 +52,27 @@ def nodes(stretch: Stretch) -> Iterator[tuple[str, Iterator[Seen]]]:
 
 
 def _of_node(stretch: Stretch, reads: Longs) -> Iterator[Seen]:
-    yield from _Node(stretch, reads).observations()
+    known: dict[str, Known] = {kind: {} for kind in stretch.placed}
+    for begin in range(0, len(reads), READS_AT_ONCE):
+        some = reads[begin : begin + READS_AT_ONCE]
+        is_last = begin + READS_AT_ONCE >= len(reads)
+        yield from _Node(stretch, some, known, is_last=is_last).observations()
 
 
 class _Node:
-    """One machine's reads of a stretch, in order."""
+    """Some of one machine's reads of a stretch, in order. ``known``: devices of frames before, by
+    kind.
+    """
 
-    def __init__(self, stretch: Stretch, reads: Longs) -> None:
+    def __init__(
+        self, stretch: Stretch, reads: Longs, known: Mapping[str, Known], *, is_last: bool
+    ) -> None:
         self._stretch, self._reads = stretch, reads
         self._host = stretch.names[int(stretch.machine[reads[0]])]
-        self._frames = {kind: _Frames(stretch, kind, reads, self._host) for kind in stretch.placed}
+        self._frames = {
+            kind: _Frames(stretch, kind, reads, (self._host, known[kind]), is_last=is_last)
+            for kind in stretch.placed
+        }
         self._texts = Texts(stretch, self._host)
 
     def observations(self) -> Iterator[Seen]:
@@ -114,12 +129,22 @@ class _Node:
 
 
 class _Frames:
-    """Frames of one kind of one machine's reads."""
+    """Frames of one kind of some of one machine's reads; the columns of its files are dropped
+    with the last.
+    """
 
-    def __init__(self, stretch: Stretch, kind: str, reads: Longs, host: str) -> None:
-        self._kind, self._tick = kind, np.full(len(stretch.reads), -1, np.int64)
+    def __init__(
+        self,
+        stretch: Stretch,
+        kind: str,
+        reads: Longs,
+        named: tuple[str, Known],
+        *,
+        is_last: bool,
+    ) -> None:
+        host, known = named
         with_frame = reads[stretch.with_frame(kind)[reads]]
-        self._tick[with_frame] = np.arange(len(with_frame))
+        self._ticks = Ticks(with_frame)
         placed = stretch.placed[kind].get(int(stretch.machine[reads[0]]), [])
         found = [run for one in placed for run in self._runs(one)]
         rows = 1 + max((run.row for run in found), default=-1)
@@ -128,14 +153,15 @@ class _Frames:
         )
         self._rows = self._cells.present.sum(axis=1).tolist()
         self._whole = self._cells.whole.tolist()
-        self._tuples = Tuples(stretch, placed, (kind, host), self._tick, (len(with_frame), rows))
+        shape = len(with_frame), rows
+        self._tuples = Tuples(stretch, placed, (kind, host, known), self._ticks, shape)
         for one in placed:
-            if len(one.rows) == one.piece.size:  # of no other machine
+            if is_last and len(one.rows) == one.piece.size:  # of no other machine
                 one.piece.forget()
 
     def frame(self, read: int, source: str, n: int) -> Frame | None:
         """The frame of a read; None where not all its rows are there."""
-        tick = int(self._tick[read])
+        tick = self._ticks.number[read]
         cells = self._cells
         if self._rows[tick] != n or not (self._whole[tick] or cells.present[tick, :n].all()):
             return None
@@ -150,4 +176,4 @@ class _Frames:
         """Runs of a piece: a device's row may change with its frame's devices."""
         row = placed.piece.longs("row")[placed.rows]
         both = placed.devices * (int(row.max(initial=0)) + 1) + row
-        return runs(placed.piece, placed.rows, self._tick[placed.reads], both, row)
+        return runs(placed.piece, placed.rows, self._ticks.of(placed.reads), both, row)
