@@ -26,9 +26,9 @@ HEALTHY_MONTHS = 2000.0
 FLEET, FLEET_DAYS = 512, 4.0  # nodes and length of the large runs of the healthy fleet
 LARGEST = 512  # nodes of a run; more cases than fit take another seed
 LARGE_AND_LONG = "H00"
-# Seconds between readings of the large healthy runs in turn: Prometheus' default interval, and a
-# quarter of it, as many sites scrape GPUs.
-HEALTHY_STEPS = (60.0, 15.0)
+# Seconds between readings of the large healthy runs in turn: the default intervals of Prometheus
+# and of dcgm-exporter.
+HEALTHY_STEPS = (60.0, 30.0)
 EACH_SECOND = (256, 0.1)  # nodes and days that are read as the agent itself reads
 # Runs at their own size of at most so many days are made at STEP_S too, where the plan reads them
 # less often, and compared case by case.
