@@ -39,6 +39,7 @@ from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.files.wal import Wal, segments
 from pipeline.store.keep.seal import seal
 from pipeline.store.query.store import Store
+from simulator.fleet import Run
 from tests.agents import AgentProcess
 from tests.nats import Nats
 from tests.wait import until
@@ -91,20 +92,20 @@ class Agent:
 class Fleet:
     """All agents of a run, their stores below one folder."""
 
-    def __init__(self, job: Job, folder: Path, lost: float) -> None:
-        self.run = rendered(job)
-        self._folder, self._lost = folder, lost
-        self._rng = np.random.default_rng(job.seed)
+    def __init__(self, run: Run, folder: Path, lost: float, batch_s: int = BATCH_S) -> None:
+        self.run = run
+        self._folder, self._lost, self._batch_ns = folder, lost, batch_s * SECOND_NS
+        self._rng = np.random.default_rng(run.seed)
         self._agents: dict[str, Agent] = {}
         self.last_ns = self._newest_ns = 0  # of the batches before the last ones, and of those
 
     def batches(self) -> Iterator[tuple[str, bytes, str]]:
         """Host, payload and message id of each batch that is not lost, by the time it is sent."""
-        cut, due_ns = ByHost(), self.run.topology.begin_ns + BATCH_S * SECOND_NS
+        cut, due_ns = ByHost(read_only=True), self.run.topology.begin_ns + self._batch_ns
         for whole in self.run.observations():
             while whole.time_ns >= due_ns:
                 yield from self._sent(due_ns)
-                due_ns += BATCH_S * SECOND_NS
+                due_ns += self._batch_ns
             for host, part in cut.split(whole):
                 self._agent(host).read(part)
         yield from self._sent(due_ns)
@@ -148,7 +149,7 @@ class Compared:
 
 def compared(job: Job, folder: Path, lost: float = 0.0) -> Compared:
     """One stretch, live and replayed."""
-    fleet, root = Fleet(job, folder / "agents", lost), folder / "gateway"
+    fleet, root = Fleet(rendered(job), folder / "agents", lost), folder / "gateway"
     with Nats(folder / "nats") as server:
         server.stream()
         # By its clock all that is sent is of the last hours: nothing is past its retention.
@@ -196,10 +197,11 @@ def _live(root: Path) -> Iterator[Update]:
     """What the gateway stored."""
     asked = "SELECT id, fault, severity, opened, cleared, findings FROM incidents"
     for name, fault, severity, opened, cleared, findings in Store(str(root)).sql(asked).rows():
-        yield name, fault, severity, _us(opened), _us(cleared), tuple(findings)
+        yield name, fault, severity, us(opened), us(cleared), tuple(findings)
 
 
-def _us(time: datetime | None) -> int:
+def us(time: datetime | None) -> int:
+    """Microseconds since 1970; 0 for what has not happened."""
     return round((time - EPOCH).total_seconds() * 1e6) if time else 0
 
 

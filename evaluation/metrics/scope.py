@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Literal
 
@@ -23,9 +24,11 @@ class ByHost:
     Nothing is copied where the rows of a host are contiguous.
     """
 
-    def __init__(self, only: frozenset[str] | None = None) -> None:
-        """``only`` these hosts; None is all of them."""
-        self._only = only
+    def __init__(self, only: frozenset[str] | None = None, *, read_only: bool = False) -> None:
+        """``only`` these hosts; None is all of them. ``read_only``: no frame of which nothing was
+        read, unless the source says so of its host: an agent reads at a pace of its own.
+        """
+        self._only, self._read_only = only, read_only
         self._cuts: dict[
             tuple[str, str], tuple[tuple[Device, ...], list[tuple[str, Rows, tuple[Device, ...]]]]
         ] = {}
@@ -33,9 +36,10 @@ class ByHost:
     def split(self, observation: Observation) -> Iterator[tuple[str, Observation]]:
         """Each host that is in the observation, with its own part of it."""
         frames: dict[str, list[Frame]] = {}
+        silent = {unread.device for unread in observation.unread} if self._read_only else set()
         events: dict[str, list[Event]] = {}
         for frame in observation.frames:
-            for host, part in self._parts(observation.source, frame):
+            for host, part in self._parts(observation.source, frame, silent):
                 frames.setdefault(host, []).append(part)
         for event in observation.events:
             if self._only is not None and event.device.host not in self._only:
@@ -60,15 +64,19 @@ class ByHost:
         unread: tuple[Unread, ...] = tuple(u for u in complete.unread if u.device in ids)
         return replace(complete, host=host, frames=frames, events=events, unread=unread)
 
-    def _parts(self, source: str, frame: Frame) -> Iterator[tuple[str, Frame]]:
+    def _parts(
+        self, source: str, frame: Frame, silent: AbstractSet[str]
+    ) -> Iterator[tuple[str, Frame]]:
         devices, cut = self._cuts.get((source, frame.kind), ((), []))
         if devices is not frame.devices:
             cut = [
                 part for part in _cut(frame.devices) if self._only is None or part[0] in self._only
             ]
             self._cuts[source, frame.kind] = (frame.devices, cut)
+        read = _is_read(frame) if self._read_only else None
         for host, rows, own in cut:
-            yield host, _part(frame, rows, own)
+            if read is None or read[rows].any() or host in silent:
+                yield host, _part(frame, rows, own)
 
 
 def _cut(devices: tuple[Device, ...]) -> list[tuple[str, Rows, tuple[Device, ...]]]:
@@ -84,6 +92,11 @@ def as_slice(rows: list[int]) -> Rows:
         return slice(0, 0)
     contiguous = rows == list(range(rows[0], rows[-1] + 1))
     return slice(rows[0], rows[-1] + 1) if contiguous else np.array(rows, np.intp)
+
+
+def _is_read(frame: Frame) -> NDArray[np.bool_]:
+    """Of each row whether any value was read, (row,)."""
+    return np.asarray(frame.observed.any(axis=0) | ~np.isnan(frame.gauges).all(axis=0))
 
 
 def _part(frame: Frame, rows: Rows, devices: tuple[Device, ...]) -> Frame:

@@ -87,7 +87,25 @@ class Plan:
         self.truths: list[Truth] = []
         self.processes: list[tuple[float, Callable[[FleetState], Process]]] = []
         self.skipped = 0
+        self.apart_s = APART_S
         self._busy: list[tuple[int, float, float]] = []
+
+    def of(self, scenario: Scenario, *, claims: bool = True) -> Plan:
+        """A plan of another scenario's cases in the same fleet: what one has claimed the other
+        leaves alone, unless it ``claims`` nothing; truths and processes are those of both.
+        """
+        scenario = replace(scenario, days=self.scenario.days, world=self.scenario.world)
+        plan = Plan(
+            scenario,
+            self.topology,
+            self.rng,
+            draws=Draws(self.split, self._wanted),
+            step_s=self.step_s,
+        )
+        plan.truths, plan.processes = self.truths, self.processes
+        plan._busy = self._busy if claims else [*self._busy]
+        plan.apart_s = self.apart_s
+        return plan
 
     # What to do.
 
@@ -200,7 +218,7 @@ class Plan:
         """Keep nodes for one fault; False where another has one of them."""
         wanted = set(nodes)
         if any(
-            node in wanted and since_s < end + APART_S and start < until_s + APART_S
+            node in wanted and since_s < end + self.apart_s and start < until_s + self.apart_s
             for node, start, end in self._busy
         ):
             return False
@@ -214,7 +232,8 @@ class Plan:
     def is_free(self, node: int, at_s: float) -> bool:
         """Whether no fault has a node around a time."""
         return not any(
-            n == node and start - APART_S < at_s < end + APART_S for n, start, end in self._busy
+            n == node and start - self.apart_s < at_s < end + self.apart_s
+            for n, start, end in self._busy
         )
 
     def job(self, node: int, at_s: float) -> FleetJob | None:

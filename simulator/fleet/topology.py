@@ -55,6 +55,7 @@ class Topology:
     pod: int = POD
     known: Known = "leaf"
     in_blocks: bool = False
+    railed: frozenset[int] = frozenset()  # nodes of whose ports no more than the rail is known
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -180,7 +181,10 @@ class Topology:
     def _fabric(self, node: int, rail: int) -> dict[str, str]:
         facts = {"rail": str(rail), "leaf": self.leaf(node, rail)}
         names = {"leaf": ("rail", "leaf"), "rail": ("rail",), "none": ()}
-        return {name: facts[name] for name in names[self.known]}
+        return {name: facts[name] for name in names[self._known_of(node)]}
+
+    def _known_of(self, node: int) -> Known:
+        return "rail" if node in self.railed else self.known
 
     def _guid(self, *words: object) -> str:
         return f"0xa088c20300{_id(self.seed, *words).int % 2**24:06x}"
@@ -199,7 +203,7 @@ class Topology:
             **self._place(node),
             **self._fabric(node, rail),
         }
-        if self.known == "leaf":
+        if self._known_of(node) == "leaf":
             facts["peer"] = self._guid("switch", node, rail)
         return Device(host_name(node), "ib_port", self._guid("port", node, rail), facts)
 

@@ -45,11 +45,24 @@ def more(*hosts: Host) -> Iterator[None]:
 
 
 def test_a_frozen_gateway_is_followed_and_does_not_report_when_it_wakes(cluster: Cluster) -> None:
-    """Nobody reports for as long as its lease lives, and never both: ``leader`` asserts it."""
+    """Nobody reports for as long as its lease lives, and never both: ``leader`` asserts it. What
+    happens meanwhile is the other's to report.
+    """
     frozen, other = cluster.until(cluster.leader, "a leader"), cluster.follower()
-    frozen.process.send_signal(signal.SIGSTOP)
-    until(lambda: value(other, "tocsin_fleet_leader"), "the other", servers=[other])
-    frozen.process.send_signal(signal.SIGCONT)
+    known, meanwhile = cluster.hosts("known"), Host(cluster.server.url, "meanwhile")
+    with more(meanwhile):
+        cluster.until(lambda: cluster.hosts("known") > known, "the host")
+        frozen.process.send_signal(signal.SIGSTOP)
+        meanwhile.lose_gpu()
+        until(lambda: value(other, "tocsin_fleet_leader"), "the other", servers=[other])
+        shown = 'host="meanwhile"'
+        series = "tocsin_fleet_incident_active"
+        until(
+            lambda: any(shown in labels for labels in other.values(series)),
+            "its fault",
+            servers=[other],
+        )
+        frozen.process.send_signal(signal.SIGCONT)
     tick = value(frozen, "tocsin_fleet_tick_timestamp_seconds")
     cluster.until(
         lambda: value(frozen, "tocsin_fleet_tick_timestamp_seconds") > tick + 3, "it judges again"
