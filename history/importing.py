@@ -26,7 +26,7 @@ from pipeline.store.files.scraped import write_hour
 STATE = Path("state") / "import.json"
 FORMAT = 1
 # Of a small site several hours are asked for at once: a question costs more than its answer.
-MAX_SAMPLES, MAX_HOURS = 3_000_000, 6  # 16 bytes each
+MAX_SAMPLES, MAX_HOURS = 3_000_000, 24  # 16 bytes each
 
 
 @dataclass(slots=True)
