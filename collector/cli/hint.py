@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
 from collector.config.load import load
-from collector.hint.hints import due, give, hint, predicted, processes_of
+from collector.hint.given import SPEND_S, Given
+from collector.hint.hints import give, hint, predicted, processes_of
 from collector.hint.subscription import Subscription, subscription
 from collector.integrations.agent_client import asked
-from collector.integrations.durable import write_json
 from collector.integrations.policy import off
 from collector.repair.holders import UnknownGpuError
 
@@ -30,8 +28,9 @@ Examples:
 
 A job asks by a variable of its environment: TOCSIN_CHECKPOINT_FILE names a file in a folder of its
 own, which is replaced as the job's user, in its own view of its folders; TOCSIN_CHECKPOINT_SIGNAL
-(USR1 or USR2) is sent only to a process that handles it; TOCSIN_CHECKPOINT_PORT is a port on
-127.0.0.1 that gets POST /checkpoint with TOCSIN_CHECKPOINT_TOKEN as its bearer token."""
+(USR1 or USR2) is sent only to a process that handles it; TOCSIN_CHECKPOINT_PORT is a port on the
+loopback of the job's own network, the pod's in a pod, that gets POST /checkpoint with
+TOCSIN_CHECKPOINT_TOKEN as its bearer token. What failed is tried three times, what worked once."""
 GIVEN = "hints.json"  # in the agent's storage path
 PROC = Path("/proc")
 
@@ -49,19 +48,24 @@ def run(args: argparse.Namespace) -> int:
     if switch or not (config.gates.hint.enabled or args.dry_run):
         print(f"tocsin: no hints ({switch or 'gates.hint.enabled is off'})")
         return 0
-    file = Path(config.storage.path) / GIVEN
-    given, now = _given(file), time.time()
-    horizon_s, failed = float(config.gates.hint.horizon), 0
+    given, failed = Given(Path(config.storage.path) / GIVEN), 0
+    horizon_s, now = float(config.gates.hint.horizon), time.time()
     hints = [hint(p, now, horizon_s) for p in predicted(asked(config.storage.path))]
+    spent: dict[int, float] = {}  # by user: one that is slow keeps no other waiting
     for one in hints:
         for who in _subscriptions(one["gpu_uuid"]):
-            for new in due([one], who, given, now):
-                trouble = "dry run" if args.dry_run else give(who, new)
-                failed += bool(trouble) and not args.dry_run
-                print(f"tocsin: pid {who.pid}, {new['reason']}: {trouble or 'given'}")
-                given[f"{who.pid} {new['gpu_uuid']} {new['reason']}"] = now + horizon_s
-    if not args.dry_run:
-        write_json(file, {key: until for key, until in given.items() if until > now})
+            told = given.due(who, one, now)
+            if told is None or spent.get(who.user, 0.0) > SPEND_S:
+                continue
+            began = time.monotonic()
+            outcomes = dict.fromkeys(told.channels, "dry run") if args.dry_run else give(told, one)
+            spent[who.user] = spent.get(who.user, 0.0) + time.monotonic() - began
+            for channel, trouble in outcomes.items():
+                print(f"tocsin: pid {who.pid}, {one['reason']}, {channel}: {trouble or 'given'}")
+            if not args.dry_run:
+                failed += any(outcomes.values())
+                given.note(told, one, outcomes, now)
+                given.write(now)  # now: who is killed before the next one repeats none
     return int(failed > 0)
 
 
@@ -76,11 +80,3 @@ def _subscriptions(uuid: str) -> Iterator[Subscription]:
                 yield found
     except (OSError, UnknownGpuError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
-
-
-def _given(file: Path) -> dict[str, float]:
-    try:
-        found: Any = json.loads(file.read_text(encoding="utf-8"))
-        return {str(key): float(until) for key, until in found.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {}

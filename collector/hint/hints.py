@@ -1,9 +1,9 @@
-"""Which hints are due: one for each incident that predicts a failure, process and horizon."""
+"""Which hints there are, and how one is given to a process."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +36,21 @@ def hint(problem: Problem, now: float, horizon_s: float) -> dict[str, Any]:
     }
 
 
-def due(
-    hints: Iterable[Mapping[str, Any]], who: Subscription, given: Mapping[str, float], now: float
-) -> Iterator[Mapping[str, Any]]:
-    """Those that this process has not had, or not in this horizon."""
-    for one in hints:
-        if given.get(f"{who.pid} {one['gpu_uuid']} {one['reason']}", 0.0) <= now:
-            yield one
+def give(who: Subscription, one: Mapping[str, Any]) -> dict[str, str]:
+    """In a child that becomes the job's user first: by channel how it failed, "" where it did not.
 
-
-def give(who: Subscription, one: Mapping[str, Any]) -> str:
-    """In a child that becomes the job's user first; how it failed, empty where it did not."""
+    A signal of which nobody knows whether it was sent counts as sent: it is not repeated.
+    """
     numbers = map(str, (who.user, who.group, who.pid, who.signal, who.port))
     argv = child.python("collector.hint.give", *numbers, who.file, json.dumps(one))
     done = child.run(argv, timeout_s=GIVE_S, cwd="/")
-    words = done.stderr.decode(errors="replace").strip()
-    return "" if done.returncode == 0 else words[:300] or f"exit code {done.returncode}"
+    words = done.stderr.decode(errors="replace").strip()[:300]
+    why = "no answer in time" if done.timed_out else words or f"exit code {done.returncode}"
+    said = dict(map(json.loads, done.stdout.decode(errors="replace").splitlines()))
+    unknown = dict.fromkeys(who.channels, why)
+    if done.timed_out and "signal" in who.channels and ("file" in said or not who.file):
+        unknown["signal"] = ""
+    return unknown | {name: str(said[name])[:300] for name in who.channels if name in said}
 
 
 def processes_of(proc: Path, uuid: str) -> Iterator[int]:

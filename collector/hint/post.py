@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - for any address; its user may not be able to read it later
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 

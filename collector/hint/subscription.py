@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from collector.sources.nccl.discovery import procfs
@@ -16,6 +16,7 @@ SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}  # others have a mean
 _CAUGHT = re.compile(rb"^SigCgt:\s*([0-9a-fA-F]{1,16})$", re.MULTILINE)
 _PORT = re.compile(r"[1-9][0-9]{3,4}")
 _TOKEN = re.compile(r"[\x21-\x7e]{16,256}")
+NOBODY = 65534  # the overflow id: it owns nothing (kernel.overflowuid)
 _ID = re.compile(rb"^(Uid|Gid):\s+\d+\s+(\d{1,10})", re.MULTILINE)
 
 
@@ -31,11 +32,30 @@ class Subscription:
     file: str
     signal: int
     port: int = 0
+    started: int = 0
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Ways in which it wants to be told."""
+        wanted = {"file": self.file, "signal": self.signal, "port": self.port}
+        return tuple(name for name, how in wanted.items() if how)
+
+    def only(self, channels: Collection[str]) -> Subscription:
+        """The same by some of these ways."""
+        return replace(
+            self,
+            file=self.file if "file" in channels else "",
+            signal=self.signal if "signal" in channels else 0,
+            port=self.port if "port" in channels else 0,
+        )
 
 
 def subscription(proc: Path, pid: int) -> Subscription | None:
     """None for a process that asked for nothing, or for what it may not have. OSError where it
-    cannot be inspected. Root is given nothing: a file of root's is no job's.
+    cannot be inspected.
+
+    Root is given neither file nor signal: what is root's is no job's. A process of root in a
+    network of its own, as in most containers, is posted to there, by nobody.
     """
     folder = proc / str(pid)
     status = procfs.read(folder / "status")
@@ -47,9 +67,39 @@ def subscription(proc: Path, pid: int) -> Subscription | None:
         file = ""
     number = int(wanted) if handles(status, int(wanted)) else 0
     port = int(environment[PORT]) if token_of(environment) else 0
-    if not (file or number or port) or not ids.get(b"Uid") or b"Gid" not in ids:
+    if b"Uid" not in ids or b"Gid" not in ids:
         return None
-    return Subscription(pid, ids[b"Uid"], ids[b"Gid"], file, number, port)
+    if not ids[b"Uid"]:
+        ids, file, number = {b"Uid": NOBODY, b"Gid": NOBODY}, "", 0
+        port = port if has_own_network(proc, pid) else 0
+    if not (file or number or port):
+        return None
+    return Subscription(pid, ids[b"Uid"], ids[b"Gid"], file, number, port, started(folder))
+
+
+def has_own_network(proc: Path, pid: int) -> bool:
+    """Whether a process is in another network namespace than this one, the node's."""
+    try:
+        its, ours = ((proc / who / "ns" / "net").stat().st_ino for who in (str(pid), "self"))
+    except OSError:
+        return False
+    return its != ours
+
+
+def is_of(status: bytes, user: int) -> bool:
+    """Whether a process is still of a user; of root's, whom nobody stands for here."""
+    ids = {name: int(value) for name, value in _ID.findall(status)}
+    return ids.get(b"Uid") in ((user, 0) if user == NOBODY else (user,))
+
+
+def started(folder: Path) -> int:
+    """When a process began, in ticks since the boot; with its number it is one process of a boot.
+    0 where it cannot be read.
+    """
+    try:
+        return int(procfs.read(folder / "stat").rpartition(b")")[2].split()[19])
+    except (IndexError, OSError, ValueError):
+        return 0
 
 
 def handles(status: bytes, number: int) -> bool:

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,14 +18,17 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from collector.hint.give import write
-from collector.hint.hints import due, give, hint, predicted
+from collector.hint.given import Given
+from collector.hint.hints import give, hint, predicted
 from collector.hint.post import post
 from collector.hint.subscription import Subscription, subscription
 from collector.integrations.agent_client import Problem, read
 from detectors.faults import FAULTS
-from pipeline.child import Child
+from pipeline import child
+from pipeline.child import Child, Finished
 from tests.collector.integrations.answers import LOST, document
-from tests.wait import until
+from tests.parts import need
+from tests.wait import PATIENCE_S, until
 
 PREDICTS = next(name for name, fault in FAULTS.items() if fault.prediction)
 PROBLEM = Problem("5a2e", "ticket", "NONE", PREDICTS, "gpu", "GPU-03", "GPU 3", "Soon.", False)
@@ -133,15 +137,69 @@ def test_only_predictions_about_gpus_are_hints() -> None:
     assert [one.fault for one in predicted(read(document(LOST, soon)))] == [PREDICTS]
 
 
-def test_a_process_gets_one_hint_per_horizon() -> None:
-    """Then the next, with another id."""
-    who, one = Subscription(7, 1000, 100, "/x/y", 0), hint(PROBLEM, NOW, HOUR)
+def test_a_process_gets_one_hint_per_horizon(tmp_path: Path) -> None:
+    """Then the next, with another id; another process of the same number gets its own."""
+    who, one = Subscription(7, 1000, 100, "/x/y", 0, 0, 5), hint(PROBLEM, NOW, HOUR)
     assert set(one) == {"id", "at", "gpu_uuid", "reason", "probability", "horizon_s", "expires"}
-    given = {f"7 GPU-03 {PREDICTS}": NOW + HOUR}
-    assert list(due([one], who, {}, NOW)) == [one]
-    assert list(due([one], who, given, NOW + HOUR - 1)) == []
-    assert list(due([one], who, given, NOW + HOUR)) == [one]
+    given = Given(tmp_path / "hints.json")
+    assert given.due(who, one, NOW) == who
+    given.note(who, one, {"file": ""}, NOW)
+    given.write(NOW)
+    given = Given(tmp_path / "hints.json")
+    assert given.due(who, one, NOW + HOUR - 1) is None
+    assert given.due(replace(who, started=6), one, NOW) is not None
+    assert given.due(who, one, NOW + HOUR) == who
     assert hint(PROBLEM, NOW + HOUR, HOUR)["id"] != one["id"]
+
+
+def test_a_channel_that_failed_is_tried_again_and_one_that_worked_never(tmp_path: Path) -> None:
+    """Three times in all, also where each run is another process."""
+    file, one = tmp_path / "hints.json", hint(PROBLEM, NOW, HOUR)
+    who = Subscription(7, 1000, 100, "/x/y", 10, 8123, 5)
+    tried = []
+    for minute in range(5):
+        given, now = Given(file), NOW + 60 * minute
+        told = given.due(who, one, now)
+        tried.append(told.channels if told else ())
+        if told is not None:
+            outcomes = {name: "full" if name == "file" else "" for name in told.channels}
+            given.note(told, one, outcomes, now)
+            given.write(now)
+    assert tried == [("file", "signal", "port"), ("file",), ("file",), (), ()]
+
+
+def test_what_is_not_known_of_a_signal_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that is silent until the deadline fails; a file that was not reached is tried again,
+    and then the signal was not sent either.
+    """
+    who = Subscription(7, 1000, 100, "/x/y", 10, 8123, 5)
+    said = b'["file", ""]\n'
+    for out, failed in ((said, {"port"}), (b"", {"file", "signal", "port"})):
+        done = Finished(None, out, b"", timed_out=True)
+        monkeypatch.setattr(child, "run", lambda *_, done=done, **__: done)
+        outcomes = give(who, hint(PROBLEM, NOW, HOUR))
+        assert {name for name, why in outcomes.items() if why} == failed
+
+
+def test_root_is_posted_to_in_a_network_of_its_own_alone(tmp_path: Path) -> None:
+    """By nobody: containers often run as root, and the node's own loopback is not theirs."""
+    rows = [
+        *("TOCSIN_CHECKPOINT_FILE=/x/y", "TOCSIN_CHECKPOINT_SIGNAL=USR1"),
+        *("TOCSIN_CHECKPOINT_PORT=8123", f"TOCSIN_CHECKPOINT_TOKEN={SHOWN}"),
+    ]
+    proc = process(tmp_path, *rows, caught=1 << 9)
+    status = (proc / "7" / "status").read_text()
+    (proc / "7" / "status").write_text(status.replace("1000", "0"))
+    for who in ("self", "7"):
+        (proc / who / "ns").mkdir(parents=True)
+    (proc / "self" / "ns" / "net").touch()
+    os.link(proc / "self" / "ns" / "net", proc / "7" / "ns" / "net")
+    assert subscription(proc, 7) is None
+    (proc / "7" / "ns" / "net").unlink()
+    (proc / "7" / "ns" / "net").touch()
+    found = subscription(proc, 7)
+    assert found is not None
+    assert (found.user, found.channels) == (65534, ("port",))
 
 
 def test_the_file_is_replaced_and_no_link_is_followed(tmp_path: Path) -> None:
@@ -195,14 +253,76 @@ def test_a_job_of_another_user_is_told(reachable: Path) -> None:
     try:
         until(lambda: b"ready" in (job.receive(0.1) or b""), what="the job")
         who = Subscription(job.pid, user, user, str(own / "hint.json"), int(signal.SIGUSR1))
-        assert give(who, hint(PROBLEM, NOW, HOUR)) == ""
+        assert give(who, hint(PROBLEM, NOW, HOUR)) == {"file": "", "signal": ""}
         until(lambda: b"told" in (job.receive(0.1) or b""), what="the signal")
         assert (own / "hint.json").stat().st_uid == user
         assert json.loads((own / "hint.json").read_text())["gpu_uuid"] == "GPU-03"
         refused = Subscription(job.pid, user, user, str(roots / "hint.json"), int(signal.SIGUSR1))
-        assert "another user's folder" in give(refused, hint(PROBLEM, NOW, HOUR))
+        outcomes = give(refused, hint(PROBLEM, NOW, HOUR))
+        assert "another user's folder" in outcomes["file"]
+        assert outcomes["signal"] == ""
         until(lambda: b"told" in (job.receive(0.1) or b""), what="the signal again")
         assert not list(roots.iterdir())
     finally:
         job.kill()
         until(lambda: job.poll() is not None, what="its end")
+
+
+POD = """
+import ctypes, json, os, socket, subprocess, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+class Job(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        print("told", self.path, self.headers["Authorization"], self.client_address[0], flush=True)
+        self.send_response(307)
+        self.send_header("Location", sys.argv[2])
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+
+server = HTTPServer(("127.0.0.1", 18123), Job)
+libc = ctypes.CDLL(None)
+user = int(sys.argv[1])
+os.setgid(user)
+os.setuid(user)
+libc.prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE, as after the exec of a job
+print("ready", flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.root
+@pytest.mark.parametrize(("user", "giver"), [(65533, 65533), (0, 65534)], ids=["user", "root"])
+def test_a_pod_is_told_on_its_own_loopback(user: int, giver: int) -> None:
+    """In a real network namespace, where nothing of the node's loopback is reached: a server on the
+    same port there hears nothing, and no redirection leads to it.
+    """
+    unshare, _ = need("unshare", "util-linux"), need("ip", "iproute2")
+    with socket.create_server(("127.0.0.1", 0)) as nodes:
+        elsewhere = f"http://127.0.0.1:{nodes.getsockname()[1]}/admin"
+        environment = {
+            **os.environ,
+            "TOCSIN_CHECKPOINT_PORT": "18123",
+            "TOCSIN_CHECKPOINT_TOKEN": SHOWN,
+        }
+        argv = [unshare, "-n", sys.executable, "-c", POD, str(user), elsewhere]
+        pod = Child(argv, env=environment)
+        try:
+            until(lambda: b"ready" in (pod.receive(0.1) or b""), what="the pod")
+            who = subscription(Path("/proc"), pod.pid)
+            assert who is not None
+            assert (who.user, who.channels) == (giver, ("port",))
+            assert give(who, hint(PROBLEM, NOW, HOUR)) == {"port": "port 18123 answered 307"}
+            heard = pod.receive(PATIENCE_S) or b""
+            assert heard.decode().split() == [
+                "told", "/checkpoint", "Bearer", SHOWN, "127.0.0.1",
+            ]  # fmt: skip
+            nodes.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                nodes.accept()
+        finally:
+            pod.kill()
+            until(lambda: pod.poll() is not None, what="its end")
