@@ -20,8 +20,9 @@ REPEAT_S = 600  # as the arrival cut: who replays a part of a day finds it at mo
 
 
 class LearntModel:
-    """The model of a file; a file that cannot be read is named in the log, and what the judge
-    remembers of before goes on.
+    """The model of a file. One that is wrong is refused with the configuration, before the gateway
+    starts; one that cannot be read after that is named in the log, and what the judge remembers of
+    before goes on.
     """
 
     def __init__(self, path: str, judge: Judge, metrics: SelfMetrics) -> None:

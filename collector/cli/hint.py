@@ -54,17 +54,17 @@ def run(args: argparse.Namespace) -> int:
     spent: dict[int, float] = {}  # by user: one that is slow keeps no other waiting
     for one in hints:
         for who in _subscriptions(one["gpu_uuid"]):
-            told = given.due(who, one, now)
-            if told is None or spent.get(who.user, 0.0) > SPEND_S:
+            due = given.due(who, one, now)
+            if due is None or spent.get(who.user, 0.0) > SPEND_S:
                 continue
             began = time.monotonic()
-            outcomes = dict.fromkeys(told.channels, "dry run") if args.dry_run else give(told, one)
+            outcomes = dict.fromkeys(due.channels, "dry run") if args.dry_run else give(due, one)
             spent[who.user] = spent.get(who.user, 0.0) + time.monotonic() - began
             for channel, trouble in outcomes.items():
                 print(f"tocsin: pid {who.pid}, {one['reason']}, {channel}: {trouble or 'given'}")
             if not args.dry_run:
                 failed += any(outcomes.values())
-                given.note(told, one, outcomes, now)
+                given.note(due, one, outcomes, now)
                 given.write(now)  # now: who is killed before the next one repeats none
     return int(failed > 0)
 

@@ -20,9 +20,11 @@ from collector.integrations.agent_client import asked
 from collector.integrations.record import BusyError, Record
 from collector.integrations.resume import BurnInCheck
 from collector.integrations.scheduler import CannotAskError, Scheduler
+from collector.repair.acting import undo
 from collector.repair.bundle import Bundles
 from collector.repair.case import CaseFile, DamagedError
 from collector.repair.delivery import NotDeliveredError, Tickets, deliver
+from collector.repair.hands import Hands
 from collector.repair.ladder import proposal
 from collector.repair.machine import Machine
 from collector.repair.machine_hands import MachineHands
@@ -71,7 +73,9 @@ def run(args: argparse.Namespace) -> int:
         if args.status:
             return _status(cases)
         with Record(Path(config.storage.path) / RECORD).held():
-            return _forget(cases, args.forget) if args.forget else _advance(args, config, cases)
+            if args.forget:
+                return _forget(cases, args.forget, _hands(config, ""))
+            return _advance(args, config, cases)
     except (CannotAskError, DamagedError, BusyError, OSError, ValueError) as error:
         print(f"tocsin: nothing done: {error}", file=sys.stderr)
         return 1
@@ -94,14 +98,19 @@ def _advance(args: argparse.Namespace, config: Config, cases: CaseFile) -> int:
         BurnInCheck(*proof),
         args.dry_run,
     )
-    bundles = Bundles(repair.bundles, root, node, float(repair.bug_report_deadline))
-    hands = MachineHands(bundles, repair.check, float(repair.check_deadline))
-    machine = Machine(site, Notes(node, cases, time.time, silent=args.dry_run), hands)
+    notes = Notes(node, cases, time.time, silent=args.dry_run)
+    machine = Machine(site, notes, _hands(config, node))
     for line in machine.advance() or ["nothing to repair"]:
         print(f"tocsin: {line}")
     if not args.dry_run:
         _deliver(cases, root, config)
     return 0
+
+
+def _hands(config: Config, node: str) -> MachineHands:
+    repair, root = config.gates.repair, Path(config.storage.path)
+    bundles = Bundles(repair.bundles, root, node, float(repair.bug_report_deadline))
+    return MachineHands(bundles, repair.check, float(repair.check_deadline))
 
 
 def _uptime() -> float:
@@ -166,12 +175,14 @@ def _status(cases: CaseFile) -> int:
     return 0
 
 
-def _forget(cases: CaseFile, device: str) -> int:
+def _forget(cases: CaseFile, device: str, hands: Hands) -> int:
+    """A run that died may have left services stopped: nobody else would start them again."""
     book = cases.read()
     found = [c for c in book.cases.values() if c.device.startswith(device) or c.name == device]
     if len(found) != 1:
         print(f"tocsin: {len(found)} open repairs match {device!r}", file=sys.stderr)
         return 1
+    undo(found[0], hands)
     cases.write(book.without(found[0]))
     print(f"the repair of {found[0].name} is over")
     return 0

@@ -160,6 +160,13 @@ def _detectors(config: Config) -> Iterator[tuple[Path, str]]:
                     ("detectors", setting),
                     f"no detector {name!r}; known: all, {', '.join(DETECTORS)}",
                 )
+    if config.detectors.calibration:
+        from detectors.trust.calibration import ModelError, read  # noqa: PLC0415 - likewise
+
+        try:
+            read(File(config.detectors.calibration))
+        except (ModelError, OSError) as error:
+            yield ("detectors", "calibration"), f"{config.detectors.calibration}: {error}"
     if not config.detectors.xid_table:
         return
     from detectors.xid import nvlink5  # noqa: PLC0415 - only who has a table of their own pays for the detectors

@@ -16,7 +16,7 @@ MAX_TRIES = 3  # of one hint by one channel: one a minute, as the timer runs
 SPEND_S = 20.0  # on the processes of one user in a run: the next run goes on
 
 
-class Told(NamedTuple):
+class Tries(NamedTuple):
     """Until when a channel is over with a hint (unix seconds), and how often it has failed."""
 
     until: float
@@ -36,21 +36,21 @@ class Given:
         self._file = file
         try:
             found: Any = json.loads(file.read_text(encoding="utf-8"))
-            self._told = {
-                str(key): Told(float(until), int(failures), bool(worked))
+            self._tries = {
+                str(key): Tries(float(until), int(failures), bool(worked))
                 for key, (until, failures, worked) in found.items()
             }
         except (OSError, ValueError, AttributeError, TypeError):
-            self._told = {}
+            self._tries = {}
 
     def due(self, who: Subscription, one: Mapping[str, Any], now: float) -> Subscription | None:
         """The process with the channels by which it is to be told now; None: by none."""
         left = [
             channel
             for channel in who.channels
-            if (told := self._told.get(_key(who, one, channel))) is None
-            or told.until <= now
-            or not told.over
+            if (tries := self._tries.get(_key(who, one, channel))) is None
+            or tries.until <= now
+            or not tries.over
         ]
         return who.only(left) if left else None
 
@@ -60,16 +60,16 @@ class Given:
         """How it went, by channel; "" worked."""
         for channel, trouble in outcomes.items():
             key = _key(who, one, channel)
-            before = self._told.get(key)
+            before = self._tries.get(key)
             if before is None or before.until <= now:
-                before = Told(now + one["horizon_s"])
-            self._told[key] = before._replace(
+                before = Tries(now + one["horizon_s"])
+            self._tries[key] = before._replace(
                 failures=before.failures + bool(trouble), worked=not trouble
             )
 
     def write(self, now: float) -> None:
         """What still counts. OSError."""
-        write_json(self._file, {key: told for key, told in self._told.items() if told.until > now})
+        write_json(self._file, {key: one for key, one in self._tries.items() if one.until > now})
 
 
 def _key(who: Subscription, one: Mapping[str, Any], channel: str) -> str:

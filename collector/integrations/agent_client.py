@@ -65,8 +65,8 @@ class Answer(NamedTuple):
     @property
     def worst(self) -> str:
         """page, ticket, or empty where the node is out of service or has no open incident."""
-        told = {problem.severity for problem in self.problems} if not self.out_of_service else set()
-        return next((severity for severity in ("page", "ticket") if severity in told), "")
+        found = {one.severity for one in self.problems} if not self.out_of_service else set()
+        return next((severity for severity in ("page", "ticket") if severity in found), "")
 
 
 def ask(agent: str, deadline_s: float = DEADLINE_S, *, who: Access = NOBODY) -> Answer:

@@ -17,7 +17,7 @@ class Changes:
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, Incident] = {}
+        self._reported: dict[str, Incident] = {}
 
     def of(self, verdict: Mapping[str, Any]) -> Iterator[tuple[Incident, bool]]:
         """Incidents, each with whether it is over: what opened, became graver or milder, blames
@@ -33,7 +33,7 @@ class Changes:
             for incident in verdict["incidents"]
             if incident["severity"] != "record"
         }
-        known = dict(self._told)
+        known = dict(self._reported)
         for key, incident in standing.items():
             before = known.get(key)
             if before is not None and _news(before) == _news(incident):
@@ -45,12 +45,12 @@ class Changes:
             (incident, True) for key, incident in known.items() if key not in verdict["open"]
         )
 
-    def told(self, incident: Incident, *, over: bool) -> None:
+    def reported(self, incident: Incident, *, over: bool) -> None:
         """Mark this one as reported."""
         if over:
-            self._told.pop(incident["id"], None)
+            self._reported.pop(incident["id"], None)
         else:
-            self._told[incident["id"]] = incident
+            self._reported[incident["id"]] = incident
 
 
 def _news(incident: Incident) -> tuple[str, str, str]:

@@ -78,12 +78,12 @@ def _line(answer: Answer) -> str:
 
 def _short(answer: Answer) -> str:
     """The gravest problem first: which part, then what is wrong."""
-    told = (
+    gravest = (
         [problem for problem in answer.problems if problem.severity == answer.worst]
         if answer.worst
         else []
     )
-    if answer.state != "problem" or not told:
+    if answer.state != "problem" or not gravest:
         return f"{answer.state}: {answer.reason}"
     more = f" (+{len(answer.problems) - 1})" if len(answer.problems) > 1 else ""
-    return f"{told[0].name}: {told[0].fault}{more}: {told[0].summary}"
+    return f"{gravest[0].name}: {gravest[0].fault}{more}: {gravest[0].summary}"

@@ -63,17 +63,20 @@ class Tokens:
     def hour(self, most: int, now: float) -> str:
         """One of the allowances of this hour; empty where they are used up.
 
-        Those of the hour before count too.
+        Those of the hour before count too, and those of later hours up to a day: a clock that was
+        set back gives nobody a second allowance. A node drops its own old ones, and others' after a
+        day: one whose clock is ahead takes nobody's away that still counts.
         """
         at = datetime.fromtimestamp(now, UTC)
-        this, before = (
-            f"{HOUR}{(at - timedelta(hours=back)).strftime(HOUR_FORMAT)}_" for back in (0, 1)
+        this, before, old, later = (
+            f"{HOUR}{(at - timedelta(hours=back)).strftime(HOUR_FORMAT)}_"
+            for back in (0, 1, 24, -24)
         )
         taken = self._holder.tokens(HOUR)
-        for old in taken:
-            if old < before:  # names sort as time does
-                self._holder.drop(old)
-        left = most - sum(name.startswith(before) for name in taken)
+        for name, node in taken.items():
+            if name < (before if node == self._node else old):  # names sort as time does
+                self._holder.drop(name)
+        left = most - sum(before <= name < later and not name.startswith(this) for name in taken)
         return self._first(
             f"{this}{number:03}"
             for number in range(1, left + 1)

@@ -57,7 +57,11 @@ class Acting:
     def _act(self, case: Case, intent: Intent) -> Done:
         acting = replace(intent, acting=True, at=self._site.now(), uptime=self._site.uptime())
         case = replace(case, intent=acting, attempts=intent.attempt, rung=intent.rung)
-        self._notes.keep(case)
+        try:
+            self._notes.keep(case)
+        except OSError:  # the disk is full: nothing is done, and nothing stays stopped for it
+            self.undo(case)
+            raise
         if intent.rung == "reboot":
             failed = self._hands.reboot()
             if not failed:
@@ -86,14 +90,19 @@ class Acting:
 
     def undo(self, case: Case) -> None:
         """Whatever happened: what was stopped runs again."""
-        if case.intent is not None:
-            if case.intent.persistence:
-                self._hands.set_persistence(case.device, on=True)
-            self._hands.start(case.intent.services)
+        undo(case, self._hands)
 
     def held(self, case: Case, services: tuple[str, ...] = ()) -> str:
         """Who holds the part, apart from services that would be stopped; empty: nobody."""
         return ", ".join(self._hands.blockers(case.device, services))
+
+
+def undo(case: Case, hands: Hands) -> None:
+    """Start what was stopped for an act, however far that came."""
+    if case.intent is not None:
+        if case.intent.persistence:
+            hands.set_persistence(case.device, on=True)
+        hands.start(case.intent.services)
 
 
 def _happened(case: Case, intent: Intent, answer: Answer) -> str:

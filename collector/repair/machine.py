@@ -161,6 +161,8 @@ class Machine:
         no = refusal(self._site, case, answer)
         if no is not None:
             return self._refused(case, no)
+        if not case.boot_id and not self._site.dry_run:  # of an earlier release: no time is known
+            case = self._moved(case, "reset")
         if not self._gone(case, answer):
             if self._site.elapsed(case, answer.boot_id) < self._site.switches.settle_s:
                 return f"{case.rung} done; the fault is still reported: waiting"

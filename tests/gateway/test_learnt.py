@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from collector.config.checks import check
+from collector.config.settings import Config, Detectors
 from detectors.incidents import Incidents
 from detectors.trust.calibrated import Calibrated, changed
 from detectors.trust.calibration import Calibration
@@ -71,7 +73,7 @@ def test_a_model_that_is_no_longer_configured_ends() -> None:
 def test_a_damaged_file_is_named_and_what_was_judged_by_goes_on(
     content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The gateway starts all the same."""
+    """It was sound when the configuration was checked."""
     path = tmp_path / "calibration.json"
     path.write_bytes(content)
     gateway = Gateway(str(path))
@@ -95,3 +97,19 @@ def test_the_arrival_cut_gives_each_event_once_by_its_time(tmp_path: Path) -> No
     assert cut.learnt(SECOND * 10**9) == ()
     assert cut.learnt((SECOND + 1) * 10**9) == events
     assert cut.learnt((SECOND + 2) * 10**9) == ()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x80\x04.", b"{}"])
+def test_a_wrong_model_is_refused_with_the_configuration(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    """By `check-config` and at the start, with the key and the file."""
+    path = tmp_path / "calibration.json"
+    if content is not None:
+        path.write_bytes(content)
+    problems = list(check(Config(detectors=Detectors(calibration=str(path)))))
+    ((key, text),) = problems
+    assert key == ("detectors", "calibration")
+    assert str(path) in text
+    path.write_text(MODEL.text(), encoding="utf-8")
+    assert list(check(Config(detectors=Detectors(calibration=str(path))))) == []

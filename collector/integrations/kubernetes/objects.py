@@ -40,8 +40,8 @@ def event(incident: Mapping[str, Any], node: str, now: str, *, over: bool) -> di
     """One Event per incident, gravity, part and phase: its name says which, so that writing it
     again after a restart is a conflict and no second one.
     """
-    told = f"{incident['severity']}-{_digest(incident)}-{'cleared' if over else 'opened'}"
-    name = f"{node}.tocsin-{incident['id']}-{told}"
+    phase = f"{incident['severity']}-{_digest(incident)}-{'cleared' if over else 'opened'}"
+    name = f"{node}.tocsin-{incident['id']}-{phase}"
     serial = f" (serial {incident['serial']})" if incident.get("serial") else ""
     said = f"{incident['name']}{serial}: {incident['summary']} Proposed: {incident['action']}."
     return {

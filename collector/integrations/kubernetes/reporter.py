@@ -107,7 +107,7 @@ class Reporter:
                 )
             else:
                 api.create_event(made)
-            self._changes.told(incident, over=over)
+            self._changes.reported(incident, over=over)
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.time_ns() / 1e9, UTC).strftime(

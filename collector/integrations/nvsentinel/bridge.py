@@ -51,4 +51,4 @@ class Bridge:
             timeout_s=DEADLINE_S,
         )
         for incident, over in changed:
-            self._changes.told(incident, over=over)
+            self._changes.reported(incident, over=over)

@@ -83,12 +83,27 @@ def test_no_more_allowances_than_the_hour_has_in_any_sixty_minutes(
 
 
 def test_an_hour_later_there_is_room_again_and_old_allowances_are_cleared_away() -> None:
-    """Two clock hours on."""
+    """Two clock hours on; a node clears its own away, and others' after a day."""
     names = Names()
     assert Tokens(names, "gpu1").hour(1, NOON)
     assert not Tokens(names, "gpu2").hour(1, NOON + HOUR)
     assert Tokens(names, "gpu2").hour(1, NOON + 2 * HOUR)
-    assert list(names.held.values()) == ["gpu2"]
+    assert list(names.held.values()) == ["gpu1", "gpu2"]
+    assert Tokens(names, "gpu2").hour(1, NOON + 4 * HOUR)
+    assert list(names.held.values()) == ["gpu1", "gpu2"]
+    assert Tokens(names, "gpu3").hour(1, NOON + 30 * HOUR)
+    assert list(names.held.values()) == ["gpu3"]
+
+
+def test_a_clock_that_is_wrong_gives_nobody_more() -> None:
+    """Set back by some hours, it finds the allowances of before; ahead, it takes nobody's away."""
+    names = Names()
+    assert Tokens(names, "gpu1").hour(1, NOON)
+    assert not Tokens(names, "gpu1").hour(1, NOON - 5 * HOUR)
+    ahead = Names()
+    assert Tokens(ahead, "gpu1").hour(1, NOON)
+    assert Tokens(ahead, "gpu2").hour(1, NOON + 6 * HOUR)
+    assert not Tokens(ahead, "gpu3").hour(1, NOON)
 
 
 def test_only_the_nodes_own_slots_are_given_back() -> None:

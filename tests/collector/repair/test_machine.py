@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from collector.cli.repair import _forget
 from collector.integrations.policy import Policy
 from collector.repair.case import Book, CaseFile, DamagedError
 from collector.repair.ladder import proposal
 from collector.repair.site import Switches
-from tests.collector.repair.world import ALL_ON, World
+from tests.collector.repair.world import ALL_ON, GPU, World
 
 pytestmark = pytest.mark.slow
 
@@ -157,6 +160,105 @@ def test_a_file_of_other_contents_stops_everything(world: World) -> None:
     world.cases("gpu01").file.write_text('{"version": 1, "cases": {"x": 1}}')
     with pytest.raises(DamagedError, match="cannot be read"):
         world.machine(world.nodes["gpu01"]).advance()
+
+
+def test_a_file_of_a_newer_release_says_so(world: World) -> None:
+    """After a downgrade."""
+    world.cases("gpu01").file.write_text('{"version": 9, "cases": {}}')
+    with pytest.raises(DamagedError, match="a newer release wrote it, in version 9"):
+        world.machine(world.nodes["gpu01"]).advance()
+
+
+def as_version_1(world: World) -> None:
+    """The file as the first release wrote it: no checksum, no time by the node's own clock."""
+    file = world.cases("gpu01").file
+    book = json.loads(file.read_text(encoding="utf-8"))
+    del book["sha256"]
+    for case in book["cases"].values():
+        del case["boot_id"], case["uptime"]
+        if case["intent"]:
+            del case["intent"]["uptime"]
+    file.write_text(json.dumps({**book, "version": 1}), encoding="utf-8")
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_an_upgrade_goes_on_with_an_open_repair(world: World, steps: int) -> None:
+    """At whichever step it came: one act in all, and the node is back in service."""
+    runs(world, steps)
+    if world.case("gpu01") is not None:
+        as_version_1(world)
+    runs(world, 6)
+    assert world.nodes["gpu01"].acts == ["reset"]
+    assert world.case("gpu01") is None
+    assert not world.slurm.reasons
+
+
+def test_an_act_of_before_an_upgrade_has_its_time_to_help(world: World) -> None:
+    """Its time begins when it is looked at, as nobody knows when it was done."""
+    world.nodes["gpu01"].needs = "reboot"
+    runs(world, 2)
+    as_version_1(world)
+    assert runs(world, 1) == ["GPU 3: reset done; the fault is still reported: waiting"]
+    runs(world, 6)
+    assert world.nodes["gpu01"].acts == ["reset", "reboot"]
+
+
+@pytest.mark.parametrize("calls", range(1, 14))
+def test_an_upgrade_in_the_middle_of_an_act_repeats_none(world: World, calls: int) -> None:
+    """Killed anywhere, then replaced by this release: services run again, and where nobody knows
+    what was done an operator decides.
+    """
+    node = world.nodes["gpu01"]
+    runs(world, 1)
+    world.run("gpu01", calls, before=True)
+    as_version_1(world)
+    runs(world, 8)
+    assert node.acts.count("reset") <= 1
+    assert not node.stopped
+    assert node.persistent
+    case = world.case("gpu01")
+    assert case is None or case.step == "stopped"
+
+
+def test_a_full_disk_leaves_no_service_stopped(world: World) -> None:
+    """Nothing is done, what was stopped for the act runs again at once; with room it goes on."""
+    node = world.nodes["gpu01"]
+    runs(world, 1)
+    machine, left = world.machine(node), 1
+    write = CaseFile.write
+
+    def full(file: CaseFile, book: Book) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(file, book)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CaseFile, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            machine.advance()
+    assert node.acts == []
+    assert not node.stopped
+    assert node.persistent
+    runs(world, 5)
+    assert node.acts == ["reset"]
+    assert world.case("gpu01") is None
+
+
+def test_a_repair_that_is_forgotten_leaves_no_service_stopped(world: World) -> None:
+    """The run that stopped them died, and no other would start them."""
+    node = world.nodes["gpu01"]
+    runs(world, 1)
+    for calls in range(1, 20):
+        world.run("gpu01", calls, before=True)
+        if node.stopped:
+            break
+    assert node.stopped
+    assert _forget(world.cases("gpu01"), str(GPU)[:6], node) == 0
+    assert not node.stopped
+    assert node.persistent
+    assert world.case("gpu01") is None
 
 
 def test_a_fault_that_an_operator_has_repaired_needs_no_act(world: World) -> None:
