@@ -3,6 +3,7 @@
 A tick closes when every live host has sent past it, or when it is too late to wait: a watermark
 with bounded idleness, as in stream engines (Apache Flink, "Generating Watermarks"). Who is late is
 named and never waited for again; a host's own clock never moves the watermark beyond the gateway's.
+Hosts join at multiples of some seconds, so that those that come one after the other do so together.
 Readings that come too late are dropped; those with events are judged in the next second, or a
 broker that has no leader for longer than that would cost an incident.
 """
@@ -39,10 +40,13 @@ class Tick:
 
 
 class Ticks:
-    """Collects and closes. ``period_ns`` is the time between two batches of a host."""
+    """Collects and closes. ``period_ns`` is the time between two batches of a host, ``join_s`` the
+    seconds at whose multiples hosts join.
+    """
 
-    def __init__(self, period_ns: int = 5 * SECOND_NS) -> None:
-        self._period_ns = period_ns
+    def __init__(self, period_ns: int = 5 * SECOND_NS, join_s: int = 1) -> None:
+        self._period_ns, self._join_ns = period_ns, join_s * SECOND_NS
+        self._joins_ns: dict[str, int] = {}  # of hosts that are not judged yet
         self._waiting: dict[str, deque[Timed]] = defaultdict(deque)
         self._last_ns: dict[str, int] = {}  # of the last observation that was taken
         self._closed = -1  # the last second that was closed
@@ -58,6 +62,7 @@ class Ticks:
         """Everything but what waits, as plain values."""
         return {
             "last": self._last_ns,
+            "joins": self._joins_ns,
             "closed": self._closed,
             "late": self.too_late,
             "cut": self.cut.plain(),
@@ -73,6 +78,7 @@ class Ticks:
         """
         last_ns, closed = dict(values["last"]), int(values["closed"])
         cut, late = Cut.of(values["cut"]), int(values["late"])
+        self._joins_ns = dict(values.get("joins", {}))  # older snapshots have none
         self._last_ns, self._closed, self.cut, self.too_late = last_ns, closed, cut, late
         self._waiting = defaultdict(deque, waiting)
 
@@ -86,6 +92,9 @@ class Ticks:
             earliest_ns = last_ns - last_ns % SECOND_NS
             time_ns = min(max(observation.time_ns + host.offset_ns, earliest_ns), latest_ns)
             if time_ns // SECOND_NS > self._closed:
+                if not self._joined(host.name, observation, time_ns):
+                    self.cut.lost(host.name)
+                    continue
                 last_ns = time_ns
             elif observation.events:  # a reading comes again, what happened does not
                 time_ns = (self._closed + 1) * SECOND_NS
@@ -96,7 +105,19 @@ class Ticks:
             self.cut.taken(observation, time_ns, host.offset_ns, gap=gap)
             gap = False
             queue.append((time_ns, corrected(observation, host.offset_ns)))
-        self._last_ns[host.name] = last_ns
+        if last_ns:
+            self._last_ns[host.name] = last_ns
+
+    def _joined(self, name: str, observation: Read, time_ns: int) -> bool:
+        """Whether an observation is judged: a host joins at a multiple, or with what happened."""
+        if name in self._last_ns or self._join_ns <= SECOND_NS:
+            return True
+        joins_ns = self._joins_ns.setdefault(name, -(-time_ns // self._join_ns) * self._join_ns)
+        if time_ns < joins_ns and not observation.events:
+            return False
+        self._last_ns[name] = time_ns
+        del self._joins_ns[name]
+        return True
 
     def closed(self, hosts: Mapping[str, Host], now_ns: int) -> Iterator[Tick]:
         """Seconds that are complete, or can no longer be waited for, oldest first."""
@@ -138,3 +159,4 @@ class Ticks:
         for host in hosts:
             self.cut.lost(host)
             self._last_ns.pop(host, None)
+            self._joins_ns.pop(host, None)

@@ -4,9 +4,30 @@ one that comes is appended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import compress, count
+from operator import is_not
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.frame import Device
+
+
+def fresh(known: Sequence[Device], devices: Sequence[Device]) -> list[int]:
+    """Indices of the devices that are not the very objects that were there before.
+
+    Of a cluster a node at a time comes or changes; the others need no second look.
+
+    >>> a, b, c = (Device("n1", "gpu", x) for x in "abc")
+    >>> fresh((a, b), (a, c, b)), fresh((a, b), (a, b)), fresh((), (a,))
+    ([1, 2], [], [0])
+    """
+    others = compress(count(), map(is_not, known, devices))
+    return [*others, *range(len(known), len(devices))]
+
+
+NOTHING: tuple[tuple[Device, ...], NDArray[np.intp]] = ((), np.zeros(0, np.intp))
 
 
 class Rows:
@@ -26,6 +47,7 @@ class Rows:
     def __init__(self, known: Iterable[Device] = ()) -> None:
         self.devices: tuple[Device, ...] = tuple(known)
         self._row = {device: row for row, device in enumerate(self.devices)}
+        self._last: tuple[tuple[Device, ...], NDArray[np.intp]] = NOTHING
 
     def place(self, devices: Iterable[Device]) -> list[int]:
         """The row of each device given; new ones get the next rows,
@@ -44,15 +66,26 @@ class Rows:
                 changed = True
             placed.append(row)
         if changed:
-            self.devices = tuple(order)
+            self.devices, self._last = tuple(order), NOTHING
         return placed
+
+    def at(self, devices: tuple[Device, ...]) -> NDArray[np.intp]:
+        """As ``place``, (device,); quick where most devices are those of the last call."""
+        known, before = self._last
+        changed = fresh(known, devices)
+        rows = np.empty(len(devices), np.intp)
+        kept = min(len(before), len(rows))
+        rows[:kept] = before[:kept]
+        rows[changed] = self.place([devices[number] for number in changed])
+        self._last = devices, rows
+        return rows
 
     def rename(self, row: int, device: Device) -> None:
         """Give the row of a device that is gone to one that is new."""
         order = list(self.devices)
         del self._row[order[row]]
         order[row], self._row[device] = device, row
-        self.devices = tuple(order)
+        self.devices, self._last = tuple(order), NOTHING
 
     def row(self, device: Device) -> int | None:
         """Row of a device, None where it was never seen."""

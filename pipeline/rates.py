@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.align import Rows
+from pipeline.align import Rows, fresh
 from pipeline.frame import Device, Frame, Increments, Schema
 
 if TYPE_CHECKING:
@@ -245,19 +244,23 @@ class Rates:
         boots = boot_id if frame.nodes is None else frame.nodes.boots
         if frame.devices is self._devices and boots == self._boots:
             return np.zeros((1, len(self._devices)), np.bool_)
+        goes_on = isinstance(boots, str) and boots == self._boots
+        looked_at = fresh(self._devices if goes_on else (), frame.devices)
         self._devices, self._boots = frame.devices, boots
-        rows = self._rows.place(frame.devices)
+        rows = self._rows.at(frame.devices)
         more = len(self._rows) - len(self._epoch)
         if more:
             for name in ("_last", "_seen", "_last_ns", "_p99"):
                 setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
             self._epoch += [""] * more
             self._passed_s = np.concatenate((self._passed_s, np.full(more, np.inf)))
-        self._at = slice(len(rows)) if rows == list(range(len(rows))) else np.array(rows, np.intp)
+        in_order = np.array_equal(rows, np.arange(len(rows)))
+        self._at = slice(len(rows)) if in_order else rows
         changed = np.zeros(len(rows), np.bool_)
-        own = repeat(boot_id) if frame.nodes is None else frame.nodes.row_boots()
-        for i, (row, device, boot) in enumerate(zip(rows, frame.devices, own, strict=False)):
-            epoch = f"{boot}/{device.attributes.get('epoch', '')}"
+        own = None if frame.nodes is None else frame.nodes.row_boots()
+        for i in looked_at:
+            row, boot = int(rows[i]), boot_id if own is None else own[i]
+            epoch = f"{boot}/{frame.devices[i].attributes.get('epoch', '')}"
             changed[i] = bool(self._epoch[row]) and self._epoch[row] != epoch
             self._epoch[row] = epoch
         return changed[None, :]

@@ -134,7 +134,7 @@ class Columns:
         level = self._levels[-1] if self._levels else None
         if devices is self._placed and level is self._placed_in:
             return
-        at = np.array(self._rows.place(devices), np.intp)
+        at = self._rows.at(devices)
         more = len(self._rows) - self._length()
         if more > 0:
             self._grow(more)

@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from detectors.kit.columns import Some
 from detectors.kit.roll import Roll
+from pipeline.align import fresh
 from pipeline.frame import Device
+
+NONE = np.zeros(0, np.int64)
 
 
 class Groups:
@@ -36,7 +39,7 @@ class Groups:
     def __init__(self, key: Callable[[Device], str]) -> None:
         self._key = key
         self._devices: tuple[Device, ...] | None = None
-        self._numbers = np.zeros(0, np.int64)
+        self._numbers, self._known = NONE, dict[tuple[str, str], int]()
         self._all: tuple[str, ...] = ()
         self._whose: Callable[[Device], str] = _nobody
         self.names: tuple[str, ...] = ()
@@ -46,11 +49,13 @@ class Groups:
         if isinstance(devices, Some):
             return self._some(self.of(devices.whole)[devices.rows])
         if devices is not self._devices:
-            known: dict[tuple[str, str], int] = {}
-            keys = [(self._whose(device), self._key(device)) for device in devices]
-            self._numbers = np.array(
-                [known.setdefault(key, len(known)) if key[1] else -1 for key in keys], np.int64
-            )
+            changed = fresh(self._devices or (), devices)
+            if not self._devices or len(changed) > len(devices) - len(self._devices):
+                self._known, self._numbers, changed = {}, NONE, [*range(len(devices))]
+            keys = [(self._whose(devices[n]), self._key(devices[n])) for n in changed]
+            known = self._known
+            numbers = [known.setdefault(key, len(known)) if key[1] else -1 for key in keys]
+            self._numbers = np.concatenate((self._numbers, np.array(numbers, np.int64)))
             self._devices, self._all = devices, tuple(name for _, name in known)
         self.names = self._all
         return self._numbers

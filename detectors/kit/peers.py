@@ -178,14 +178,16 @@ class Peers:
         return gpu.host if self._columns.joined else ""
 
     def _regroup(self) -> None:
-        devices, settings = self._columns.all_devices, self._columns.whole("settings").T.tolist()
+        devices, settings = self._columns.all_devices, self._columns.whole("settings")
+        # NaN is unlike itself, and no setting is infinite.
+        known = np.where(np.isnan(settings), -np.inf, settings).T.tolist()
         jobs = [self._job(device) for device in devices]
         wide = [
             (self._border(device), job, device.attributes.get("name", ""), *own)
-            for job, device, own in zip(jobs, devices, settings, strict=True)
+            for job, device, own in zip(jobs, devices, known, strict=True)
         ]
         members: dict[object, list[int]] = {}
-        for row, key in enumerate(_plain(wide)):
+        for row, key in enumerate(wide):
             if jobs[row]:
                 members.setdefault(key, []).append(row)
         parts: list[tuple[list[int], int]] = []
@@ -206,8 +208,3 @@ class Peers:
         changed = np.array([new != old for new, old in zip(job_of, before, strict=True)], np.bool_)
         self.changed = self._columns.here(changed)
         self._job_of = job_of
-
-
-def _plain(keys: list[tuple[str, str, str, float, float, float]]) -> list[tuple[object, ...]]:
-    """Keys that are equal where nothing is known: NaN is unlike itself."""
-    return [tuple(None if part != part else part for part in key) for key in keys]  # noqa: PLR0124

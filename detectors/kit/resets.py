@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import repeat
-
 import numpy as np
 from numpy.typing import NDArray
 
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
+from pipeline.align import fresh
 from pipeline.frame import Device, Frame
 
 
@@ -43,9 +42,12 @@ class ResetTracker:
         boots = boot_id if frame.nodes is None else frame.nodes.boots
         if self._seen is not None and self._seen[0] is frame.devices and self._seen[1] == boots:
             return new
+        goes_on = self._seen is not None and isinstance(boots, str) and self._seen[1] == boots
+        looked_at = fresh(self._seen[0] if self._seen and goes_on else (), frame.devices)
         self._seen = (frame.devices, boots)
-        own = repeat(boot_id) if frame.nodes is None else frame.nodes.row_boots()
-        for row, (device, boot) in enumerate(zip(frame.devices, own, strict=False)):
+        own = None if frame.nodes is None else frame.nodes.row_boots()
+        for row in looked_at:
+            device, boot = frame.devices[row], boot_id if own is None else own[row]
             epoch = f"{boot}/{device.attributes.get('epoch', '')}"
             new[row] = _began(epoch, self._epochs.get(device, epoch))
             self._epochs[device] = epoch

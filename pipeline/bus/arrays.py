@@ -55,7 +55,11 @@ def pack_words(words: NDArray[np.uint64]) -> bytes:
 
 def unpack_words(raw: bytes | memoryview) -> NDArray[np.uint64]:
     """What ``pack_words`` was given. ValueError where the bytes are no whole words."""
-    planes = np.frombuffer(raw, np.uint8).reshape(WORD, len(raw) // WORD)
+    return unpack_planes(np.frombuffer(raw, np.uint8).reshape(WORD, len(raw) // WORD))
+
+
+def unpack_planes(planes: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """As ``unpack_words``, of bytes that are sorted by significance, (byte, word)."""
     sorted_ = np.empty((planes.shape[1], WORD), np.uint8)
     for byte, plane in enumerate(planes):  # in one step it takes half as long again
         sorted_[:, byte] = plane

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
 from pipeline.arrival import Arrival
@@ -98,9 +99,11 @@ def device_from(values: Any, host: str) -> Device:
     of, kind, name, attributes = values
     if of != host:
         raise ValueError(f"{host} speaks of a device of {of!r:.80}")
-    return Device(
-        text(of), text(kind), text(name), {text(k): text(v) for k, v in attributes.items()}
-    )
+    texts = (of, kind, name, *attributes, *attributes.values())
+    if set(map(type, texts)) != {str} or max(map(len, texts)) > MAX_TEXT:
+        for each in texts:
+            text(each)
+    return Device(of, kind, name, MappingProxyType(attributes))
 
 
 def text(value: Any) -> str:

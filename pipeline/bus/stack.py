@@ -126,7 +126,7 @@ def encode_groups(stacks: Sequence[Encoded]) -> tuple[list[Bits], list[Words]]:
     """Bits and words of all stacks, in the order in which ``decode_groups`` takes them."""
     bits: list[Bits] = []
     words: list[Words] = []
-    for _, numbers in _groups([len(stack.words) for stack in stacks]):
+    for _, numbers in groups([len(stack.words) for stack in stacks]):
         group = [stacks[number] for number in numbers]
         rows = np.concatenate([stack.words for stack in group], axis=1)
         moves = (rows[1:] != rows[:-1]).any(axis=0)
@@ -137,7 +137,7 @@ def encode_groups(stacks: Sequence[Encoded]) -> tuple[list[Bits], list[Words]]:
     return bits, words
 
 
-def _groups(samples: Sequence[int]) -> list[tuple[int, list[int]]]:
+def groups(samples: Sequence[int]) -> list[tuple[int, list[int]]]:
     """Stacks of as many samples, by their number."""
     found: dict[int, list[int]] = {}
     for number, count in enumerate(samples):
@@ -178,7 +178,7 @@ def decode_groups(
 ) -> list[Iterable[Block]]:
     """The blocks of each stack. ValueError where bits or words end before."""
     found: list[Iterable[Block]] = [()] * len(abouts)
-    for count, numbers in _groups(samples):
+    for count, numbers in groups(samples):
         group = [abouts[number] for number in numbers]
         size = sum(about.words for about in group)
         whole = [take.bits(about.split) for about in group]
@@ -195,7 +195,7 @@ def decode_groups(
         for number, about, all_seen in zip(numbers, group, full, strict=True):
             end = begin + about.words
             seen = None if all_seen else take.bits(count * about.columns * len(about.devices))
-            found[number] = _blocks(about, words[:, begin:end], values[:, begin:end], seen)
+            found[number] = blocks_of(about, words[:, begin:end], values[:, begin:end], seen)
             begin = end
     return found
 
@@ -212,7 +212,7 @@ def _floats(group: Sequence[About], whole: Sequence[Bits], size: int) -> NDArray
     return np.flatnonzero(found)
 
 
-def _blocks(
+def blocks_of(
     about: About, words: Words, values: NDArray[np.float64], seen: Bits | None
 ) -> Iterable[Block]:
     """A stack's blocks from its words and values, both (sample, word)."""

@@ -54,6 +54,13 @@ TOO_LATE = Metric(
     "counter",
     "Observations that came after their second was judged.",
 )
+SPENT = Metric(
+    "tocsin_fleet_cpu_seconds_total",
+    "counter",
+    "CPU time by step: read (batches decoded and put in order), join (of hosts into frames) and "
+    "judge. A gateway keeps up while the three grow by less than a second per second.",
+    ("step",),
+)
 INCIDENT = Metric(
     "tocsin_fleet_incident_active",
     "gauge",
@@ -74,5 +81,5 @@ EXPLAINS_OVERFLOW = Metric(
 )
 METRICS = (
     HOSTS, TICK, SPEAKS, INFO, CONNECTED, BATCHES, BATCH_BYTES, REFUSED, MISSED, TOO_LATE,
-    INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW, CALIBRATION, LOWERED,
+    SPENT, INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW, CALIBRATION, LOWERED,
 )  # fmt: skip

@@ -116,6 +116,26 @@ def test_two_readings_of_a_host_in_a_second_are_two_joins() -> None:
     assert names(tick) == [["a", "b"], ["a"]]
 
 
+def test_hosts_that_come_one_after_the_other_join_together() -> None:
+    """At the next multiple, from which on the cut has them; one that has something to tell is heard
+    at once, and goes on.
+    """
+    ticks, early, late, failed = Ticks(join_s=10), host("a", 30), host("b", 30), host("c", 30)
+    ticks.add(early, seen("a", 1, 9, 10))
+    ticks.add(late, seen("b", 9, 11))
+    told = seen("c", 2, 3, 4)
+    event = Event(told[1].time_ns, 0, Device("c", "gpu", "GPU-0"), "xid", {"code": 79})
+    ticks.add(failed, [told[0], replace(told[1], events=(event,)), told[2]])
+    begins = {e.device.host: e.time_ns for e in ticks.cut.events(0) if e.kind == BEGIN}
+    assert {h: (ns - BEGIN_S * SECOND_NS) / 1e9 for h, ns in begins.items()} == {
+        "a": 10, "b": 11, "c": 3,
+    }  # fmt: skip
+    assert [(t.second - BEGIN_S, names(t)) for t in closed(ticks, [early, late, failed], 30)] == [
+        (3, [["c"]]), (4, [["c"]]), (10, [["a"]]), (11, [["b"]]),
+    ]  # fmt: skip
+    assert ticks.too_late == 0
+
+
 def test_what_happened_is_judged_however_late_it_is_told() -> None:
     """In the second that is open; readings before and after it, as late, are not."""
     ticks, a, b = Ticks(), host("a", 30), host("b", 30)
