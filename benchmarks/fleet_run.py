@@ -24,6 +24,7 @@ import nats
 
 from benchmarks._replayed import Message, read, recorded, write
 from pipeline.bus import subjects
+from pipeline.bus.batch import Batch
 from pipeline.clock import SECOND_NS, FastClock
 from tests.agents import AgentProcess
 from tests.nats import Nats
@@ -36,6 +37,8 @@ WARM_S = 30.0  # hosts come, rows are laid out
 START_S = 15.0  # real time until the gateway has started
 IN_FLIGHT = 256
 WINDOW_S = 10.0  # of the lag's table
+PAGE = ("topology", "incidents?state=open", "incidents?state=closed", "jobs")  # modules/main.js
+PAGES, PAGE_S = 5, 5.0
 STEPS = ("read", "join", "judge")
 TICK, SPENT = "tocsin_fleet_tick_timestamp_seconds", "tocsin_fleet_cpu_seconds_total"
 PROGRAM = (
@@ -56,6 +59,8 @@ class Found:
     gib: float = 0.0
     lags_s: list[float] = field(default_factory=list)
     bytes_per_node_s: float = 0.0
+    page_ms: float = 0.0  # CPU of the gateway for what a page asks as it opens
+    store_kb: float = 0.0  # that the gateway's own store has after the run
     refused: float = 0.0
     late: float = 0.0
     load: float = 0.0
@@ -116,6 +121,11 @@ class _Run:
         }
         found.bytes_per_node_s = total / found.nodes / (now_s - begin_ns / SECOND_NS)
         found.gib, found.load = _peak_gib(self._gateway.process.pid), os.getloadavg()[1]
+        found.page_ms = 1e3 * await asyncio.to_thread(self._page_s)
+        files = (path for path in self._gateway.storage.rglob("*") if path.is_file())
+        found.store_kb = (
+            sum(path.stat().st_size for path in files if path.parent.name != "state") / 1e3
+        )
         refused = self._gateway.values("tocsin_fleet_batches_refused_total")
         late = self._gateway.values("tocsin_fleet_observations_late_total")
         found.refused, found.late = refused[""], late[""]
@@ -123,6 +133,19 @@ class _Run:
     def _judged_s(self) -> float:
         """The last second; before there is one, nothing is behind."""
         return self._gateway.values(TICK).get("", self._clock.time_ns() / SECOND_NS)
+
+    def _page_s(self) -> float:
+        """CPU of one opening of the page, without what the gateway uses anyhow."""
+        begun_s, before_s = time.monotonic(), _cpu_s(self._gateway.process.pid)
+        time.sleep(PAGE_S)
+        idle = (_cpu_s(self._gateway.process.pid) - before_s) / (time.monotonic() - begun_s)
+        begun_s, before_s = time.monotonic(), _cpu_s(self._gateway.process.pid)
+        for _ in range(PAGES):
+            for path in PAGE:
+                status, _ = self._gateway.get(f"/api/v1/{path}")
+                assert status == 200, path
+        spent_s = _cpu_s(self._gateway.process.pid) - before_s
+        return max(0.0, spent_s - idle * (time.monotonic() - begun_s)) / PAGES
 
     def _spent(self) -> dict[str, float]:
         steps = self._gateway.values(SPENT)
@@ -133,10 +156,9 @@ class _Run:
         }
 
 
-def run(nodes: int, seconds: float, pace: float, join_s: float) -> Found:
-    """One run."""
+def run(batches: list[Batch], nodes: int, pace: float, join_s: float = 0.0) -> Found:
+    """One run, with what one node sent."""
     found = Found(nodes, pace)
-    batches = recorded(seconds)
     with tempfile.TemporaryDirectory() as folder, Nats(Path(folder) / "nats") as server:
         server.stream()
         path = Path(folder) / "messages"
@@ -166,7 +188,7 @@ def main() -> int:
     parser.add_argument("--join", type=float, default=0.0, help="seconds in which nodes come")
     parser.add_argument("--json", type=Path, help="where the figures are written to")
     args = parser.parse_args()
-    found = run(args.nodes, args.seconds, args.pace, args.join)
+    found = run(recorded(args.seconds), args.nodes, args.pace, args.join)
     if args.json:
         args.json.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
     steps = ", ".join(f"{step} {found.cores[step]:.3f}" for step in STEPS)
@@ -174,8 +196,8 @@ def main() -> int:
         f"  {found.nodes} nodes at {found.pace:g} of real time: gateway "
         f"{found.cores['gateway']:.2f} cores ({steps}), {found.gib:.2f} GiB; nats-server "
         f"{found.cores['server']:.2f} cores; {found.bytes_per_node_s / 1e3:.1f} kB/s of each node; "
-        f"refused {found.refused:.0f}, late {found.late:.0f}; load {found.load:.0f} on "
-        f"{os.cpu_count()} cores"
+        f"refused {found.refused:.0f}, late {found.late:.0f}; a page {found.page_ms:.0f} ms; "
+        f"load {found.load:.0f} on {os.cpu_count()} cores"
     )
     lags = " ".join(f"{lag_s:.0f}" for lag_s in found.lags_s)
     print(f"  the verdict is behind, at most in each ten seconds: {lags} s")

@@ -55,11 +55,7 @@ def pack_words(words: NDArray[np.uint64]) -> bytes:
 
 def unpack_words(raw: bytes | memoryview) -> NDArray[np.uint64]:
     """What ``pack_words`` was given. ValueError where the bytes are no whole words."""
-    return unpack_planes(np.frombuffer(raw, np.uint8).reshape(WORD, len(raw) // WORD))
-
-
-def unpack_planes(planes: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """As ``unpack_words``, of bytes that are sorted by significance, (byte, word)."""
+    planes = np.frombuffer(raw, np.uint8).reshape(WORD, len(raw) // WORD)
     sorted_ = np.empty((planes.shape[1], WORD), np.uint8)
     for byte, plane in enumerate(planes):  # in one step it takes half as long again
         sorted_[:, byte] = plane
@@ -80,9 +76,11 @@ def as_words(values: NDArray[np.float64]) -> tuple[NDArray[np.uint64], NDArray[n
     return np.where(whole[:, None], numbers, seen.view(np.uint64)), whole
 
 
-def from_words(words: NDArray[np.uint64], bits: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Words (sample, word) as readings; those at ``bits`` (word,) are bits of a float64."""
+def from_words(words: NDArray[np.uint64], whole: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Words (sample, word) as readings; those that are not ``whole`` (word,) are bits of a
+    float64.
+    """
     values = words.view(np.int64).astype(np.float64)
-    if len(bits):
-        values[:, bits] = words[:, bits].view(np.float64)
+    if not whole.all():
+        np.copyto(values, words.view(np.float64), where=~whole)
     return values

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import orjson
@@ -190,36 +190,49 @@ def decode_groups(
         words[:] = first
         if len(moves) and count > 1:
             words[1:, moves] = first[moves] + sums(steps)
-        values = from_words(words, _floats(group, whole, size))
         begin = 0
-        for number, about, all_seen in zip(numbers, group, full, strict=True):
+        for number, about, its, all_seen in zip(numbers, group, whole, full, strict=True):
             end = begin + about.words
             seen = None if all_seen else take.bits(count * about.columns * len(about.devices))
-            found[number] = blocks_of(about, words[:, begin:end], values[:, begin:end], seen)
+            found[number] = blocks_of(about, *parts_of(about, words[:, begin:end], its), seen)
             begin = end
     return found
 
 
-def _floats(group: Sequence[About], whole: Sequence[Bits], size: int) -> NDArray[np.intp]:
-    """Those of the words of a sample that are bits of a float64."""
-    found, begin = np.zeros(size, np.bool_), 0
-    for about, its in zip(group, whole, strict=True):
-        if not its.all():
-            devices = len(about.devices)
-            at = begin + TIMES + devices
-            found[at : at + about.split * devices] = np.repeat(~its, devices)
-        begin += about.words
-    return np.flatnonzero(found)
+class Parts(NamedTuple):
+    """Of the words of a stack, (sample, word) each: ``times``, the readings of gauges and the
+    counters. Arrays of their own: what is kept of a batch holds nothing else.
+    """
+
+    times: NDArray[np.int64]
+    gauges: NDArray[np.float64]
+    counters: Words
+
+
+def parts_of(about: About, words: Words, whole: Bits) -> Parts:
+    """The parts of words (sample, word), of which the gauges ``whole`` (gauge,) are whole numbers,
+    the others bits of a float64.
+    """
+    devices = len(about.devices)
+    begin, middle = TIMES + devices, TIMES + devices * (1 + about.split)
+    return Parts(
+        words[:, :begin].view(np.int64).copy(),
+        from_words(words[:, begin:middle], np.repeat(whole, devices)),
+        words[:, middle:].copy(),
+    )
 
 
 def blocks_of(
-    about: About, words: Words, values: NDArray[np.float64], seen: Bits | None
+    about: About,
+    times: NDArray[np.int64],
+    gauges: NDArray[np.float64],
+    counters: Words,
+    seen: Bits | None,
 ) -> Iterable[Block]:
-    """A stack's blocks from its words and values, both (sample, word)."""
-    samples, devices = len(words), len(about.devices)
-    begin, middle = TIMES + devices, TIMES + devices * (1 + about.split)
-    gauges = values[:, begin:middle].reshape(samples, about.split, devices)
-    counters = words[:, middle:].reshape(samples, about.columns - about.split, devices)
+    """A stack's blocks from its parts, (sample, word) each."""
+    samples, devices = len(times), len(about.devices)
+    gauges = gauges.reshape(samples, about.split, devices)
+    counters = counters.reshape(samples, about.columns - about.split, devices)
     observed: Iterable[Bits | None] = repeat(None)
     if seen is not None:
         mask = seen.reshape(samples, about.columns, devices)
@@ -230,18 +243,17 @@ def blocks_of(
         gauges = gauges[:, about.gauges]
     if about.counters is not None:
         counters = counters[:, about.counters]
-    signed = words.view(np.int64)
     return map(
         Block._make,
         zip(
             repeat(about.layout),
-            map(whole_microseconds, signed[:, 0].tolist()),
-            signed[:, 1].tolist(),
+            map(whole_microseconds, times[:, 0].tolist()),
+            times[:, 1].tolist(),
             repeat(about.devices),
             gauges,
             counters,
             observed,
-            signed[:, TIMES:begin],
+            times[:, TIMES:],
             strict=False,  # what is the same for all has no end
         ),
     )

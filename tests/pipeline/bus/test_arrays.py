@@ -40,10 +40,8 @@ def test_readings_come_back_bit_for_bit(
     """Infinities, negative zeros and the largest numbers too; a missing one is 0."""
     words, whole = as_words(values)
     samples, _, devices = values.shape
-    bits = np.flatnonzero(np.repeat(~whole, devices))
-    back = from_words(words.reshape(samples, words.size // max(1, samples)), bits).reshape(
-        values.shape
-    )
+    rows = words.reshape(samples, words.size // max(1, samples))
+    back = from_words(rows, np.repeat(whole, devices)).reshape(values.shape)
     seen = ~np.isnan(values)
     assert np.array_equal(back[seen].view(np.uint64), values[seen].view(np.uint64))
     assert not back[~seen].any()
