@@ -57,7 +57,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "nats": ("collector/bus/", "gateway/"),
     "nacl": ("collector/bus/credentials.py",),
     "river": ("evaluation/baselines/",),
-    "sklearn": ("evaluation/baselines/", "evaluation/learning/"),
+    "sklearn": ("evaluation/baselines/", "history/learning/"),
     "torch": ("collector/preflight/bench.py",),  # stands alone, in a Python of the user's
     "subprocess": ("pipeline/child.py",),
     "multiprocessing": (),

@@ -8,7 +8,7 @@ from math import nan
 from detectors import DETECTORS
 from detectors.trust.ledger import Ledger
 from detectors.trust.openings import Opening
-from evaluation.learning.examples import Example, examples
+from history.learning.examples import Example, examples
 from pipeline.store.query.labels import Row
 
 

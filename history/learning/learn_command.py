@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
 from collector.config.load import load
-from evaluation.learning.extra import NotInstalledError
+from history.learning.extra import NotInstalledError
 
 if TYPE_CHECKING:
-    from evaluation.learning.examples import Example
+    from history.learning.examples import Example
 
 NAME = "learn"
 USAGE = "learn calibration --out FILE [options]"
@@ -24,9 +24,9 @@ Examples:
   tocsin learn calibration --storage.path s3://bucket/fleet --out calibration.json
 
 Then detectors.calibration: calibration.json in the configuration of each gateway. Tickets that are
-hardly ever real on this fleet become records; pages stay. At least 15 incidents labelled real and
-15 labelled false are needed. Needs the extra `learning`. docs/learning.md has the rules, and what
-to expect."""
+hardly ever real on this fleet become records; pages stay. At least 15 incidents of gateways
+labelled real and 15 labelled false are needed. Needs the extra `learning`.
+docs/learning.md has the rules, and what to expect."""
 
 
 def options(parser: Parser) -> None:
@@ -38,9 +38,9 @@ def options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit it and write it; 0, or 1 where the labels or the store do not suffice."""
-    from evaluation.learning.calibrate import TooFewLabelsError, calibrate  # noqa: PLC0415 - an extra
-    from evaluation.learning.examples import apart  # noqa: PLC0415
     from history.labels.stored import ledger_of, opened  # noqa: PLC0415 - they need polars
+    from history.learning.calibrate import TooFewLabelsError, calibrate  # noqa: PLC0415 - an extra
+    from history.learning.examples import apart  # noqa: PLC0415
     from history.learning.labelled import labelled  # noqa: PLC0415
     from pipeline.store.files.layout import write_whole  # noqa: PLC0415
     from pipeline.store.query.file_store import ChangingError  # noqa: PLC0415
@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         store = opened(load(inputs(args)).config)
         ledger = ledger_of(store)
-        found = apart(labelled(opening_rows(store), ledger))
+        rows = opening_rows(store)
+        found = apart(labelled(rows, ledger))
         model = calibrate(found)
         text = model.text() + "\n"
         write_whole(Path(args.out).absolute(), lambda path: path.write_text(text, encoding="utf-8"))
@@ -61,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"tocsin: {error}", file=sys.stderr)
         return 1
     except TooFewLabelsError as error:
-        print(f"tocsin: {error}; {len(ledger.labels)} labels in the store", file=sys.stderr)
+        counts = f"{len(ledger.labels)} labels and {len(rows)} incidents of gateways in the store"
+        print(f"tocsin: {error}; {counts}", file=sys.stderr)
         return 1
     lowered = [e for e in found if model.lowers(e.opening, model.probability(e.numbers))]
     print(f"{args.out}: of {_counts(found)}; sha256 {model.hash[:16]}")

@@ -14,7 +14,7 @@ from collector.config.error import ConfigError
 from collector.config.load import load
 
 if TYPE_CHECKING:
-    from evaluation.learning.nightly import Listed
+    from history.learning.nightly import Listed
     from pipeline.store.query.quarters import GpuQuarters
 
 NAME = "nightly"
@@ -48,15 +48,15 @@ def options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it; 0, or 1 where the store has too little."""
-    from evaluation.learning.gpu_days import (  # noqa: PLC0415
+    from history.labels.stored import opened  # noqa: PLC0415 - it needs polars
+    from history.learning.gpu_days import (  # noqa: PLC0415
         COUNTERS,
         GAUGES,
         Quarters,
         codes,
         gpu_days,
     )
-    from evaluation.learning.nightly import nightly  # noqa: PLC0415
-    from history.labels.stored import opened  # noqa: PLC0415 - it needs polars
+    from history.learning.nightly import nightly  # noqa: PLC0415
     from pipeline.store.query.file_store import ChangingError  # noqa: PLC0415
     from pipeline.store.query.quarters import gpu_quarters  # noqa: PLC0415
     from pipeline.store.remote.objects import RefusedError  # noqa: PLC0415
@@ -99,7 +99,7 @@ def _day(text: str) -> datetime:
 
 
 def _document(one: Listed, found: GpuQuarters) -> dict[str, Any]:
-    from evaluation.learning.gpu_days import NUMBERS  # noqa: PLC0415
+    from history.learning.gpu_days import NUMBERS  # noqa: PLC0415
 
     device, host, model = found.devices[one.row]
     why = [

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import polars as pl
 
+from pipeline.arrival_cut import GATEWAY
 from pipeline.store.query.store import Store
 
 Row = Mapping[str, Any]
@@ -49,14 +50,20 @@ def _names(findings: list[str], detector: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(detector[one] for one in findings if one in detector))
 
 
-def opening_rows(store: Store) -> list[Row]:
-    """Every incident as it was reported first, by when it opened: the table's columns, and of the
-    finding with its first evidence ``detector``, ``value`` and ``expected`` as it was first, and
-    ``host`` of its device. An incident whose finding is not in the store is left out.
+def opening_rows(store: Store, judge: str = GATEWAY) -> list[Row]:
+    """Every incident of one judge, a gateway or the agent of a host, as it was reported first, by
+    when it opened: the table's columns, and of the finding with its first evidence ``detector``,
+    ``value`` and ``expected`` as it was first, and ``host`` of its device.
+
+    Agents and gateways report the same fault with other numbers, and often under one id. An
+    incident whose finding is not in the store is left out.
     """
-    incidents = store.collect(store.table("incidents")).sort("time", "seq")
-    wanted = ("id", "detector", "value", "expected", "device_attributes", "time", "seq")
-    findings = store.collect(store.table("findings").select(wanted)).sort("time", "seq")
+    wanted = ("id", "detector", "value", "expected", "device_attributes", "time", "seq", "boot_id")
+    own = store.table("findings").filter(pl.col("host") == judge).select(wanted)
+    findings = store.collect(own).sort("time", "seq")
+    boots = findings["boot_id"].unique().to_list()
+    reported = store.table("incidents").filter(pl.col("boot_id").is_in(boots))
+    incidents = store.collect(reported).sort("time", "seq")
     first = {row["id"]: row for row in reversed(findings.to_dicts())}
     opened = {row["id"]: row for row in reversed(incidents.to_dicts())}
     found: list[Row] = []

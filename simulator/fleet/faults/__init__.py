@@ -88,6 +88,7 @@ FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F83": partial(starvation.waits, on="ranks"),
     "F84": partial(starvation.waits, on="power"),
     "F85": partial(starvation.waits, on="nothing"),
+    "F86": straggler.after_roll_out,
     "F70": upstream.dead_leaf,
     "F71": upstream.dead_leaf,
     "F72": upstream.slow_leaf,

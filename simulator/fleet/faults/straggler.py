@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from simulator.fleet import effects
+from simulator.fleet.healthy import rollout
 from simulator.fleet.plan import Plan
 from simulator.fleet.topology import GPUS
 from simulator.fleet.world import FleetState, Process
@@ -54,6 +56,29 @@ def slow_rail(plan: Plan) -> None:
                 place.onset_s,
                 partial(_narrow, port=place.gpu, share=1 - case.magnitude, lasts=lasts),
             )
+
+
+def after_roll_out(plan: Plan) -> None:
+    """F86: GPUs of nodes that have just come back with another driver lose clock, while the rest of
+    the roll-out goes on.
+    """
+    back = rollout.drawn(plan)
+    within_s = plan.draw("after_hours") * HOUR
+    for case in plan.cases():
+        lasts = plan.draw("hours") * HOUR
+        place = plan.place(
+            lasts,
+            alone=False,
+            nodes=2,
+            lead_s=0.0,
+            stays_s=HOUR,
+            warm_s=rollout.FIRST_AT_S,
+            fits=lambda at: 0.0 < at.onset_s - back.get(at.node, math.inf) < within_s,
+        )
+        if place:
+            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
+            process = partial(slow, gpu=place.gpu, loss=case.magnitude, lasts=lasts)
+            plan.inject(place.onset_s, process)
 
 
 def whole_node(plan: Plan) -> None:

@@ -57,4 +57,5 @@ HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H46": kernel.over_at_once,
     "H47": wide.life,
     "H48": rollout.rolled_out,
+    "H49": rollout.changes_more,
 }

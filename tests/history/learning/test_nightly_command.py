@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from collector.cli import main
-from evaluation.learning.gpu_days import PER_DAY
+from history.learning.gpu_days import PER_DAY
 from pipeline.store.keep.compact import compact
 from pipeline.store.query import quarters
 from pipeline.store.query.quarters import GpuQuarters

@@ -1,4 +1,4 @@
-"""``python -m evaluation.learning [WHAT..]``: the tables with and without learning, measured again
+"""``python -m benchmarks.learning [WHAT..]``: the tables with and without learning, measured again
 and written to docs/learning.json. Worlds that are in ``.learning`` are not rendered again.
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.learning import measure_calibration, measure_nightly
-from evaluation.learning.measure_nightly import Fleet
-from evaluation.learning.worlds import World, cached
+from benchmarks.learning import measure_calibration, measure_nightly
+from benchmarks.learning.measure_nightly import Fleet
+from benchmarks.learning.worlds import World, cached
 
 FOLDER = Path(".learning")
 TARGET = Path("docs/learning.json")
@@ -77,7 +77,7 @@ MEASURES = {"calibration": calibration, "nightly": nightly}
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what is named, or everything."""
-    parser = argparse.ArgumentParser(prog="evaluation.learning", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.learning", description=__doc__)
     parser.add_argument("what", nargs="*", metavar="WHAT", help=", ".join(MEASURES))
     parser.add_argument("--worlds", type=Path, default=FOLDER, help="what was rendered is here")
     parser.add_argument("--json", type=Path, default=TARGET)

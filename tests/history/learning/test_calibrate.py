@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from benchmarks.learning.measure_calibration import table
+from benchmarks.learning.worlds import Opened
 from detectors.trust.openings import Opening
-from evaluation.learning.calibrate import MIN_EACH, TooFewLabelsError, calibrate
-from evaluation.learning.examples import Example, apart, examples
-from evaluation.learning.measure_calibration import table
-from evaluation.learning.worlds import Opened
+from history.learning.calibrate import MIN_EACH, TooFewLabelsError, calibrate
+from history.learning.examples import Example, apart, examples
 
 pytestmark = pytest.mark.slow  # imports scikit-learn
 HOUR_NS = 3600 * 10**9

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.learning.worlds import Opened
 from detectors.trust.calibration import Calibration
 from detectors.trust.openings import Opening
-from evaluation.learning.calibrate import TooFewLabelsError, calibrate
-from evaluation.learning.examples import Example, apart, examples
-from evaluation.learning.worlds import Opened
 from evaluation.metrics.classes import class_of
 from evaluation.metrics.intervals import share_interval
+from history.learning.calibrate import TooFewLabelsError, calibrate
+from history.learning.examples import Example, apart, examples
 
 LABELS = (60, 100)  # how many incidents are labelled; 60 is the goal's
 DRAWS = 40  # fleets that label other incidents of the same worlds

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from evaluation.learning.gpu_days import BUCKET_S, COUNTERS, GAUGES, Floats, Quarters
+from history.learning.gpu_days import BUCKET_S, COUNTERS, GAUGES, Floats, Quarters
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation

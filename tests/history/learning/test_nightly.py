@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.learning.gpu_days import COUNTERS, GAUGES, PER_DAY, Floats, Quarters, gpu_days
-from evaluation.learning.measure_nightly import Ill, Watched, rows_of
-from evaluation.learning.nightly import LENGTH, WAYS, Listed, nightly
+from benchmarks.learning.measure_nightly import Ill, Watched, rows_of
+from history.learning.gpu_days import COUNTERS, GAUGES, PER_DAY, Floats, Quarters, gpu_days
+from history.learning.nightly import LENGTH, WAYS, Listed, nightly
 
 HOSTS, PER_HOST, DAYS = 4, 8, 6
 GPUS = HOSTS * PER_HOST

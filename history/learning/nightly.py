@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.learning.extra import NotInstalledError
-from evaluation.learning.gpu_days import NUMBERS, Floats
+from history.learning.extra import NotInstalledError
+from history.learning.gpu_days import NUMBERS, Floats
 
 LENGTH = 10
 WINNER = "distance"  # of the ways, on held-out fleets (docs/scores.md)

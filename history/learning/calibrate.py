@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.trust.calibration import Calibration
-from evaluation.learning.examples import Example
-from evaluation.learning.extra import NotInstalledError
+from history.learning.examples import Example
+from history.learning.extra import NotInstalledError
 
 # Labels of each verdict: with 8, models of 20 labels lost one real ticket in ten (measured).
 MIN_EACH = 15

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.learning.gpu_days import Floats, Quarters, gpu_days
-from evaluation.learning.nightly import LENGTH, WAYS, nightly
-from evaluation.learning.quarters import quarters
+from benchmarks.learning.quarters import quarters
 from evaluation.metrics.intervals import share_interval
 from evaluation.runs.run import scaled
+from history.learning.gpu_days import Floats, Quarters, gpu_days
+from history.learning.nightly import LENGTH, WAYS, nightly
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
 from simulator.fleet import Truth, load_scenario, render

@@ -1,0 +1,1 @@
+"""What each model of history/learning is worth on worlds that no fit has seen."""
