@@ -16,6 +16,7 @@ from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups, host_of, rack_of
 from detectors.kit.instants import Times
 from detectors.kit.page import Needs, Page, gpu_columns
+from detectors.kit.software import Software
 from detectors.kit.stateful import Component
 from detectors.kit.stats import alpha_of, grouped_median, median_of
 from detectors.thermal.steady import KELVIN_PER_WATT, MAX_CHANGE, MINUTE_S, Steady
@@ -42,6 +43,7 @@ MIN_NODES = 3
 MIN_GROUPS = 3  # racks from which the fleet's median shows what the others do
 FAULT = "thermal/cooling"
 CLEAR_MINUTES = 10
+MIN_SHIFTED = 32  # GPUs of a model, four nodes: what another driver makes of them is no chance
 ACCEPT_MINUTES = 2 * 1440  # of settled load at the new level: it has been decided to live with it
 
 
@@ -80,13 +82,16 @@ class ThermalRack(Blockwise):
     node that is alone needs twice as much. It ends after ten minutes below half.
 
     What is accepted: days, seasons and warm rooms, which all racks share; another load, as its heat
-    is taken away, and a rise counts between minutes of about the same power only; a new level after
-    two days.
+    is taken away, and a rise counts between minutes of about the same power only; what another
+    driver or VBIOS does, as learnt in an hour of load, then taken for those that get it later; a
+    new level after two days.
+
     >>> ThermalRack().name
     'thermal_rack'
     """
 
     name = "thermal_rack"
+    version = 2
 
     def __init__(self) -> None:
         # u: temperature without what the power makes, and that power, of the last minutes, the
@@ -97,6 +102,9 @@ class ThermalRack(Blockwise):
             watts=Ring(LOOK_BACK + 1, np.nan),
             m=0.0,
             n=0,
+            before=np.nan,  # what was usual under the software before, until it is learnt again
+            shift=np.nan,  # and how much more it was then
+            **Software.fills(),
         )
         # A row per rack or node; highest level of each of the last hours, the newest first, and of
         # the hour that runs, with its minutes.
@@ -109,7 +117,7 @@ class ThermalRack(Blockwise):
             highest=0.0,
             minutes=0,
         )
-        self._steady = Steady(columns)
+        self._steady, self._software = Steady(columns), Software(columns)
         self._racks, self._hosts = Groups(rack_of), Groups(host_of)
         super().__init__(MINUTE_S, columns)
 
@@ -120,6 +128,25 @@ class ThermalRack(Blockwise):
 
     def _take(self, frame: Frame, boot_id: str) -> None:
         self._steady.sample(frame, boot_id)
+        changed = self._software.changed()
+        if changed.any():
+            self._new_software(changed)
+
+    def _new_software(self, rows: NDArray[np.bool_]) -> None:
+        """Fans and clocks may be run otherwise: how warm these GPUs are is what it has made of
+        others of their model, or is learnt again where too few have it.
+        """
+        columns = self._columns
+        columns.reset(rows, "u", "watts", "shift")
+        for row in np.flatnonzero(rows).tolist():
+            learnt = columns["n"][row] >= LEARNT
+            shifts = columns["shift"][self._software.alike(row)]
+            known = shifts[np.isfinite(shifts)]
+            if learnt and len(known) >= MIN_SHIFTED:
+                columns["m"][row] += median_of(known)
+                continue
+            columns["before"][row] = columns["m"][row] if learnt else np.nan
+            columns.reset(np.array([row]), "m", "n")
 
     def _block(self, at: Times) -> Iterator[Finding]:
         columns, minute = self._columns, self._steady.minute()
@@ -173,6 +200,9 @@ class ThermalRack(Blockwise):
         a = np.maximum(alpha_of(HALF_LIFE), 1.0 / (columns["n"] + 1.0))
         columns["m"] = np.where(learns, columns["m"] + a * (u - columns["m"]), columns["m"])
         columns["n"] += learns
+        again = (columns["n"] >= LEARNT) & np.isfinite(columns["before"])
+        columns["shift"] = np.where(again, columns["m"] - columns["before"], columns["shift"])
+        columns.reset(again, "before")
 
     def _judge(
         self, above: _Medians, rise: _Medians, nodes: NDArray[np.int64], at: Times

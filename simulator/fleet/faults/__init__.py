@@ -89,6 +89,7 @@ FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F84": partial(starvation.waits, on="power"),
     "F85": partial(starvation.waits, on="nothing"),
     "F86": straggler.after_roll_out,
+    "F87": thermal.cooling_after_roll_out,
     "F70": upstream.dead_leaf,
     "F71": upstream.dead_leaf,
     "F72": upstream.slow_leaf,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
+from simulator.fleet.healthy import rollout
 from simulator.fleet.healthy.rooms import cycling
-from simulator.fleet.plan import Plan
+from simulator.fleet.plan import Case, Plan
 from simulator.fleet.topology import GPUS, RACK
 from simulator.fleet.world import FleetState, Process
 
@@ -16,9 +18,18 @@ LEARNT_S = 5.5 * DAY  # thermal resistance takes days to know
 MEMORY_OVER_CORE_C = 9.0  # in training, at the traffic of the median job
 HOT_DUTY = 0.3  # share of time under hardware slowdown once a hot spot trips it
 AGEING_STEPS = 200
+WORKS_WITHIN = 12  # quarters of an hour
 # of training: at the load of a checkpoint or an evaluation the memory is not too hot
 HOT_BY_S = 600.0
 HOT_WITHIN_S = 1260.0  # by the clock: an evaluation and the longest checkpoint may lie among them
+
+
+class Warming(NamedTuple):
+    """How the air of a rack grows warmer: by which process, by how much in all, until when."""
+
+    process: Callable[..., Process]
+    kelvin: float
+    lasts_s: float
 
 
 def cold_plate(plan: Plan) -> None:
@@ -69,6 +80,26 @@ def cooling_in_a_cycling_room(plan: Plan) -> None:
     _warm_racks(plan, _warm_more)
 
 
+def cooling_after_roll_out(plan: Plan) -> None:
+    """F87: the same within hours of the roll-out that changed how warm the GPUs of the rack are."""
+    back = rollout.drawn(plan, by_rack=True)
+    racks = sorted({node // RACK for node in back})
+    for case, rack in zip(plan.cases(), plan.rng.permutation(racks).tolist(), strict=False):
+        last = max(back[node] for node in back if node // RACK == rack)
+        nodes, after_s = range(rack * RACK, (rack + 1) * RACK), plan.draw("after_hours") * HOUR
+        for _ in range(WORKS_WITHIN):  # idle GPUs show little of it
+            at_s = last + after_s + 0.5 * HOUR
+            if sum(plan.job(node, at_s) is not None for node in nodes) > RACK / 2:
+                break
+            after_s += 0.25 * HOUR
+        onset = plan.on_grid(last + after_s)
+        rise, lasts = plan.draw("kelvin"), plan.draw("hours") * HOUR
+        if onset > plan.end_s - HOUR or not _warm_rack(
+            plan, case, rack, onset, Warming(warm, rise, lasts)
+        ):
+            plan.skipped += 1
+
+
 def _warm_racks(plan: Plan, warm: Callable[..., Process]) -> None:
     racks = plan.topology.nodes // RACK
     for case in plan.cases():
@@ -78,22 +109,29 @@ def _warm_racks(plan: Plan, warm: Callable[..., Process]) -> None:
                 plan.on_grid(float(plan.rng.uniform(5400, plan.end_s - HOUR))),
                 int(plan.rng.integers(racks)),
             )
-            nodes = range(rack * RACK, (rack + 1) * RACK)
-            if plan.claim(nodes, onset, onset + lasts):
-                gpus = [node * GPUS + slot for node in nodes for slot in range(GPUS)]
-                members = tuple(plan.topology.gpus[gpu] for gpu in gpus) + tuple(
-                    plan.topology.node_devices[n] for n in nodes
-                )
-                plan.truth(
-                    case, plan.topology.rack(rack * RACK), onset, onset + lasts, members=members
-                )
-                plan.inject(
-                    onset,
-                    partial(warm, gpus=gpus, per_minute=case.magnitude, rise=rise, lasts=lasts),
-                )
+            if _warm_rack(plan, case, rack, onset, Warming(warm, rise, lasts)):
                 break
         else:
             plan.skipped += 1
+
+
+def _warm_rack(plan: Plan, case: Case, rack: int, onset_s: float, how: Warming) -> bool:
+    """A rack grows warmer, where no other fault has one of its nodes."""
+    nodes = range(rack * RACK, (rack + 1) * RACK)
+    if not plan.claim(nodes, onset_s, onset_s + how.lasts_s):
+        return False
+    topology = plan.topology
+    gpus = [node * GPUS + slot for node in nodes for slot in range(GPUS)]
+    members = (
+        *(topology.gpus[gpu] for gpu in gpus),
+        *(topology.node_devices[node] for node in nodes),
+    )
+    plan.truth(case, topology.rack(nodes[0]), onset_s, onset_s + how.lasts_s, members=members)
+    process = partial(
+        how.process, gpus=gpus, per_minute=case.magnitude, rise=how.kelvin, lasts=how.lasts_s
+    )
+    plan.inject(onset_s, process)
+    return True
 
 
 def hot_memory(plan: Plan) -> None:

@@ -59,14 +59,17 @@ def changes_more(plan: Plan) -> None:
     drawn(plan)
 
 
-def drawn(plan: Plan) -> dict[int, float]:
-    """A roll-out with a change that is drawn; when each node was back, s."""
+def drawn(plan: Plan, *, by_rack: bool = False) -> dict[int, float]:
+    """A roll-out with a change that is drawn, half of them a wave per rack, or all; when each node
+    was back, s.
+    """
     names = ("slower", "draws", "heat", "uneven", "corrected")
     change = Change(*(plan.draw(name) for name in names))
     order, waves = plan.rng.permutation(plan.topology.nodes), plan.pick("waves")
-    if plan.rng.random() < 0.5:  # a wave per rack, the racks in any order
-        order = np.array(sorted(order.tolist(), key=lambda node: node // RACK))
-        waves = max(1, len(order) // RACK)
+    if plan.rng.random() < 0.5 or by_rack:
+        racks = plan.rng.permutation(-(-len(order) // RACK))
+        order = np.array(sorted(order.tolist(), key=lambda node: racks[node // RACK]))
+        waves = len(racks)
     return _roll_out(plan, np.array_split(order, waves), change)
 
 

@@ -4,6 +4,8 @@ that all racks or their load do.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from detectors.thermal import ThermalRack
@@ -42,10 +44,10 @@ def warms(
     metal: Metal, kelvin_per_minute: float, *, everybody: bool = False, most: float = 18.0
 ) -> None:
     """From now on the inlet of rack r1, or of all, warms up."""
-    begin = metal.seconds
+    begin, before = metal.seconds, metal.warmer
 
     def warmer(gpu: Device) -> float:
-        return (
+        return before(gpu) + (
             min(kelvin_per_minute * (metal.seconds - begin) / MINUTE, most)
             if everybody or in_rack(gpu)
             else 0.0
@@ -243,3 +245,59 @@ def test_marks_of_no_value_are_no_heat(metal: Metal) -> None:
     """A sentinel of some GPU in every reading (H18)."""
     metal.damage = {"temperature_celsius": 2147483632.0, "power_milliwatts": 4294967295.0}
     assert metal.run(3 * HOUR) == []
+
+
+OLD, NEW = "580.95.05", "595.45.04"
+
+
+def rolled_out(metal: Metal, *names: str, kelvin: float) -> None:
+    """From now on these racks have the new driver, under which their GPUs run warmer."""
+    before = metal.warmer
+    metal.feed.gpus = [
+        replace(gpu, attributes={**gpu.attributes, "driver_version": NEW})
+        if gpu.attributes["rack"] in names
+        else gpu
+        for gpu in metal.gpus
+    ]
+    metal.warmer = lambda gpu: before(gpu) + kelvin * (gpu.attributes["rack"] in names)
+
+
+@pytest.fixture
+def old_driver() -> Metal:
+    """Five racks that have worked for two hours under the old driver."""
+    gpus = [replace(gpu, attributes={**gpu.attributes, "driver_version": OLD}) for gpu in racks(5)]
+    fleet = Metal(ThermalRack(), gpus, period_s=60.0)
+    assert fleet.run(2 * HOUR) == []
+    return fleet
+
+
+@pytest.mark.slow
+def test_a_rack_that_runs_warmer_under_another_driver_alerts_nobody(old_driver: Metal) -> None:
+    """The first of a roll-out: what is usual is learnt again in an hour, and judged by then."""
+    rolled_out(old_driver, "r1", kelvin=8.0)
+    assert old_driver.run(2 * HOUR) == []
+    warms(old_driver, 0.5)
+    assert open_findings(old_driver.run(20 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+
+
+@pytest.mark.slow
+def test_cooling_that_fails_just_after_a_roll_out_is_found_where_others_had_it_before(
+    old_driver: Metal,
+) -> None:
+    """What the driver makes of a rack is known from three others, so nothing has to be learnt."""
+    rolled_out(old_driver, "r0", "r2", "r3", kelvin=8.0)
+    assert old_driver.run(1.5 * HOUR) == []
+    rolled_out(old_driver, "r1", kelvin=8.0)
+    assert old_driver.run(10 * MINUTE) == []
+    warms(old_driver, 0.5)
+    assert open_findings(old_driver.run(20 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+
+
+@pytest.mark.slow
+def test_a_rack_that_grows_warmer_without_another_driver_is_no_roll_out(
+    old_driver: Metal,
+) -> None:
+    """The same heat, and its versions are what they were."""
+    before = old_driver.warmer
+    old_driver.warmer = lambda gpu: before(gpu) + 8.0 * in_rack(gpu)
+    assert open_findings(old_driver.run(HOUR)) == [("rack", "r1", "thermal/cooling", "page")]

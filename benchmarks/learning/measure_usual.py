@@ -1,0 +1,92 @@
+"""What it is worth to learn what is usual again after a roll-out: false alarms, how long they last,
+and which racks whose cooling fails just after it are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.learning.usual_ways import WAYS
+from detectors.incidents import Incidents
+from detectors.thermal.rack import ThermalRack
+from evaluation.metrics.intervals import poisson_interval, share_interval
+from evaluation.metrics.match import match
+from evaluation.metrics.panel import Candidate, Panel, judge
+from evaluation.runs.run import HOST_PERIOD_S
+from evaluation.runs.truths import plain_truths
+from pipeline.clock import SECOND_NS
+from simulator.fleet import load_scenario, render
+from simulator.fleet.scenario import Split
+
+STEP_S = 60.0
+DAY_NS = 86_400 * SECOND_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Of one way in one world: false alarms and the days that each lasted; faults, and those found
+    in time, or ever.
+    """
+
+    way: str
+    false_days: tuple[float, ...]
+    faults: int
+    in_time: int
+    found: int
+
+
+def results(scenario: str, seed: int, split: Split) -> tuple[list[Result], float]:
+    """All ways over one world, which is rendered once; GPU-months."""
+    loaded = load_scenario(scenario)
+    magnitude = "range" if loaded.magnitude else None
+    run = render(loaded, seed, magnitude=magnitude, split=split, step_s=STEP_S)
+    ways = [_candidate(name, make) for name, make in WAYS.items()]
+    periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), STEP_S)
+    until_ns = judge(run.observations(), ways, periods | {"host": max(HOST_PERIOD_S, STEP_S)})
+    made = []
+    for way in ways:
+        cases, stray = match(plain_truths(run), way.alerts, until_ns)
+        lasted = {one.id: one for _, one in way.incidents}
+        days = tuple(
+            ((lasted[each.id].cleared_ns or until_ns) - lasted[each.id].opened_ns) / DAY_NS
+            for each in stray
+            if each.id in lasted
+        )
+        found = [case for case in cases if case.detected_s is not None]
+        in_time = sum((case.detected_s or 0.0) <= case.deadline_s for case in found)
+        made.append(Result(way.name, days, len(cases), in_time, len(found)))
+    return made, run.gpu_seconds / (86_400 * 30.4375)
+
+
+def _candidate(name: str, make: Callable[[], ThermalRack]) -> Candidate:
+    return Candidate(name, "fleet", Panel(lambda: [make()], "fleet", Incidents))
+
+
+def rows(found: Sequence[Result], gpu_months: float) -> list[dict[str, Any]]:
+    """A row for each way, over all worlds; intervals are exact, 95 %."""
+    table = []
+    for way in WAYS:
+        own = [one for one in found if one.way == way]
+        days = [day for one in own for day in one.false_days]
+        faults, in_time = sum(one.faults for one in own), sum(one.in_time for one in own)
+        low, high = poisson_interval(len(days), gpu_months)
+        shares = share_interval(in_time, faults)
+        table.append(
+            {
+                "way": way,
+                "worlds": len(own),
+                "gpu_months": gpu_months,
+                "false": len(days),
+                "low95": low,
+                "high95": high,
+                "days_until_quiet": max(days, default=0.0),
+                "faults": faults,
+                "in_time": in_time,
+                "found": sum(one.found for one in own),
+                "in_time_low95": shares[0],
+                "in_time_high95": shares[1],
+            }
+        )
+    return table
