@@ -491,6 +491,85 @@ def _learnt_calibration(report: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
+def _learnt_ways(report: Mapping[str, Any]) -> Iterator[str]:
+    """What each way to calibrate avoids and loses, by the number of labels and held-out worlds."""
+    found = report["learning"].get("ways")
+    if found is None:
+        yield "Not measured yet."
+        return
+    rows = [row for row in found["rows"] if row["draws"]]
+    yield from _table(
+        ("Held-out worlds", "Labels", "Way", "False tickets", "Avoided", "Real tickets",
+         "Still tickets", "Brier score with", "without", "Worlds with too few labels"),
+        (
+            (row["worlds"], row["labels"], row["way"], f"{row['false_tickets']:.0f}",
+             _of_worlds(row["false_avoided"]), f"{row['real_tickets']:.0f}",
+             _exactly(row["real_kept"], row["real_kept_exact"]),
+             f"{row['brier']['with']:.3f}", f"{row['brier']['without']:.3f}",
+             f"{row['refused']:.1f}")
+            for row in rows
+        ),
+    )  # fmt: skip
+    yield ""
+    held_out = "; ".join(
+        f"{name}: {found['gpu_months'][name]:.1f} GPU-months of {', '.join(worlds)}"
+        for name, worlds in found["held_out"].items()
+    )
+    yield f"{held_out}. Labels from {_worlds(found['fitted_on'])}."
+
+
+def _learnt_ranking(report: Mapping[str, Any]) -> Iterator[str]:
+    """How often each way names the right device and action."""
+    found = report["learning"].get("ranking")
+    if found is None:
+        yield "Not measured yet."
+        return
+    yield from _table(
+        ("Of", "Held-out worlds", "Way", "Incidents fitted on", "First is right",
+         "More than the rules"),
+        (
+            (row["of"], row["worlds"], row["way"], row["fitted_on"],
+             _found_by({**row, "of": row["asked"]}), _signed(row["gain"]))
+            for row in found["rows"]
+        ),
+    )  # fmt: skip
+    yield ""
+    yield f"Fitted on {_names(found['fitted_on'])}. Held out: {_names(found['held_out'])}."
+
+
+def _learnt_usual(report: Mapping[str, Any]) -> Iterator[str]:
+    """What each way to go on after a roll-out alarms of, and finds."""
+    found = report["learning"].get("usual")
+    if found is None:
+        yield "Not measured yet."
+        return
+    yield from _table(
+        ("Way", "False pages", "per GPU-month", "Days until quiet, at most", "Found in time",
+         "More than with nothing", "Found at all"),
+        (
+            (row["way"], row["false"], f"{row['low95']:.3f}-{row['high95']:.3f}",
+             f"{row['days_until_quiet']:.2f}",
+             _found_by({"hits": row["in_time"], "of": row["faults"],
+                        "low95": row["in_time_low95"], "high95": row["in_time_high95"]}),
+             _signed(row["more_in_time"]), f"{row['found']}/{row['faults']}")
+            for row in found["rows"]
+        ),
+    )  # fmt: skip
+    yield ""
+    seeds = f"{found['seeds'][0]} to {found['seeds'][-1]}"
+    yield f"{found['scenario']}, split test, seeds {seeds}: {found['gpu_months']:.0f} GPU-months."
+
+
+def _signed(gain: Sequence[float] | None) -> str:
+    return "-" if gain is None else f"{gain[0]:+.2f} ({gain[1]:+.2f} to {gain[2]:+.2f})"
+
+
+def _names(files: Iterable[str]) -> str:
+    """Worlds as scenario and seed."""
+    parts = (name.rpartition("/")[2].removesuffix(".json").split("-") for name in files)
+    return ", ".join(f"{scenario} {seed}" for scenario, _, seed in parts)
+
+
 def _learnt_nightly(report: Mapping[str, Any]) -> Iterator[str]:
     """Each way to rank, by scenario."""
     rows = report["learning"].get("nightly")
@@ -533,7 +612,10 @@ def _worlds(files: Iterable[str]) -> str:
 
 TABLES = {
     "learning_calibration": _learnt_calibration,
+    "learning_ways": _learnt_ways,
     "learning_nightly": _learnt_nightly,
+    "learning_ranking": _learnt_ranking,
+    "learning_usual": _learnt_usual,
     "installed": _installed,
     "goals": _goals,
     "later": _later,

@@ -10,28 +10,41 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.learning import measure_calibration, measure_nightly
+from benchmarks.learning import (
+    calibration_ways,
+    measure_calibration,
+    measure_nightly,
+    measure_ranking,
+    measure_usual,
+)
 from benchmarks.learning.measure_nightly import Fleet
-from benchmarks.learning.worlds import World, cached
+from benchmarks.learning.worlds import Opened, World, cached
 
 FOLDER = Path(".learning")
 TARGET = Path("docs/learning.json")
 SEED, UNSEEN = 11, 111
 FITTED_ON = tuple(
-    World(name, "dev", SEED, 32, days, cases)
-    for name, days, cases in (
-        ("H42", 2.0, 0), ("F26", 1.0, 10), ("H40", 2.0, 0), ("H14", 2.0, 0), ("F28", 1.0, 8),
-        ("H17", 1.0, 0), ("F29", 1.0, 10), ("H47", 1.0, 0), ("F50", 2.0, 8), ("H13", 0.5, 0),
-        ("F08", 1.5, 5),
+    World(name, "dev", SEED, 32, 1.0, cases)
+    for name, cases in (
+        ("H42", 0), ("F26", 10), ("H40", 0), ("H14", 0), ("F28", 8), ("H17", 0), ("F29", 10),
+        ("H47", 0), ("F50", 8), ("F08", 5),
     )
 )  # fmt: skip
 HELD_OUT = tuple(
-    World(name, "test", UNSEEN, 32, days, cases)
-    for name, days, cases in (
-        ("F29", 1.0, 10), ("H42", 1.0, 0), ("F08", 1.5, 5), ("H17", 1.0, 0), ("F28", 1.0, 8),
-        ("H14", 1.0, 0), ("H40", 1.0, 0),
-    )
-)  # fmt: skip
+    World(name, "test", UNSEEN, 32, 1.0, cases)
+    for name, cases in (("F29", 10), ("H42", 0), ("H17", 0), ("F28", 8), ("H14", 0))
+)
+OTHERS = tuple(World(f"I0{n}", "test", 501, all_detectors=True) for n in range(1, 7))
+# Pairs and threes of faults of any kind.
+COMPETING_DEV = tuple(
+    World(name, "dev", seed, 64, 0.5, cases, all_detectors=True)
+    for name, seed, cases in (("F45", 41, 40), ("F46", 42, 30))
+)
+COMPETING_TEST = tuple(
+    World(name, "test", seed, 64, 0.5, cases, all_detectors=True)
+    for name, seed, cases in (("F45", 141, 40), ("F46", 142, 30))
+)
+ROLL_OUTS = ("F87", range(302, 310))
 
 # Days, cases, magnitude and seconds between readings of fleets that are listed: roll-ups of
 # quarters are means, of which a reading a minute or five says the same.
@@ -44,17 +57,61 @@ LISTED: dict[str, tuple[float, int, str | float, float]] = {
 LISTED_SEEDS = (211, 212)
 
 
-def calibration(folder: Path) -> dict[str, Any]:
-    """Of incidents of both sets of worlds."""
-    found = [
-        {world.file: cached(world, folder) for world in worlds} for worlds in (FITTED_ON, HELD_OUT)
+def ways(folder: Path) -> dict[str, Any]:
+    """To calibrate: on incidents of both sets of worlds, and of another author's."""
+    fitted_on = _opened(FITTED_ON, folder)
+    groups = {"test": HELD_OUT, "independent": OTHERS}
+    names = tuple(calibration_ways.WAYS)
+    rows = [
+        {"worlds": name} | row
+        for name, worlds in groups.items()
+        for row in measure_calibration.table(fitted_on, _opened(worlds, folder), names)
     ]
-    fitted_on, held_out = ({name: one for name, (one, _) in worlds.items()} for worlds in found)
+    own = measure_calibration.of_the_others(_opened(OTHERS, folder), names)
+    rows += [{"worlds": "independent, labels of its other worlds"} | row for row in own]
+    months = {name: sum(cached(w, folder).gpu_months for w in ws) for name, ws in groups.items()}
+    held_out = {name: sorted(world.name for world in worlds) for name, worlds in groups.items()}
+    return {
+        "fitted_on": sorted(fitted_on), "held_out": held_out, "gpu_months": months, "rows": rows
+    }  # fmt: skip
+
+
+def _opened(worlds: Sequence[World], folder: Path) -> dict[str, Sequence[Opened]]:
+    return {world.file: cached(world, folder).opened for world in worlds}
+
+
+def ranking(folder: Path) -> dict[str, Any]:
+    """Of what competes in incidents of pairs and threes of faults, and of another author's."""
+    fitted_on, held_out = (
+        {f"{group}/{world.file}": cached(world, folder).decisions for group, world in worlds}
+        for worlds in (
+            [("dev", world) for world in COMPETING_DEV],
+            [
+                *(("test", world) for world in COMPETING_TEST),
+                *(("independent", world) for world in OTHERS),
+            ],
+        )
+    )
     return {
         "fitted_on": sorted(fitted_on),
         "held_out": sorted(held_out),
-        "gpu_months": sum(months for _, months in found[1].values()),
-        "rows": measure_calibration.table(fitted_on, held_out),
+        "rows": measure_ranking.table(fitted_on, held_out),
+    }
+
+
+def usual(folder: Path) -> dict[str, Any]:
+    """After roll-outs rack by rack, with cooling that fails just after."""
+    name, seeds = ROLL_OUTS
+    found, months = [], 0.0
+    for seed in seeds:
+        results, gpu_months = measure_usual.cached(name, seed, folder)
+        found += results
+        months += gpu_months
+    return {
+        "scenario": name,
+        "seeds": list(seeds),
+        "gpu_months": months,
+        "rows": measure_usual.rows(found, months),
     }
 
 
@@ -72,7 +129,9 @@ def nightly(_folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-MEASURES = {"calibration": calibration, "nightly": nightly}
+MEASURES = {
+    "ways": ways, "nightly": nightly, "ranking": ranking, "usual": usual
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,23 +2,24 @@
 
 Small fleets read every half a minute: a label costs seconds of CPU. Fits see the split ``dev`` of
 some scenarios; what they are worth is measured on the split ``test``, whose worlds are drawn from
-wider ranges. Worlds of another author
-(evaluation/independent) may be named likewise.
+wider ranges, and on worlds of another author (evaluation/independent), which are named likewise.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from math import isnan, nan
 from pathlib import Path
 from typing import Any, Literal
 
+from benchmarks.learning.competing import Choice, Decision, decisions
 from detectors import DETECTORS
 from detectors.incidents import Incidents
 from detectors.trust.openings import Opening, opening_of
 from evaluation.independent import WORLDS
+from evaluation.independent.interface import Event, Tick
 from evaluation.independent.run import IndependentRun, run_of
 from evaluation.metrics.match import match
 from evaluation.metrics.panel import Candidate, Panel, judge
@@ -45,6 +46,7 @@ class World:
     nodes: int = 0
     days: float = 0.0
     cases: int = 0
+    all_detectors: bool = False
 
     @property
     def file(self) -> str:
@@ -61,25 +63,40 @@ class Opened:
     real: bool
 
 
-def opened(world: World) -> tuple[list[Opened], float]:
-    """All incidents of a world but records, in the order in which they opened; GPU-months."""
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A world: its incidents but records, in the order in which they opened, what competes in them,
+    and GPU-months.
+    """
+
+    opened: tuple[Opened, ...]
+    decisions: tuple[Decision, ...]
+    gpu_months: float
+
+
+def judged(world: World) -> Judged:
+    """A world with everything that was reported of it."""
     run = made(world)
+    names = tuple(DETECTORS) if world.all_detectors else USED
     candidate = Candidate(
-        "ours", "fleet", Panel(lambda: [DETECTORS[name]() for name in USED], "fleet", Incidents)
+        "ours", "fleet", Panel(lambda: [DETECTORS[name]() for name in names], "fleet", Incidents)
     )
     periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), run.step_s)
     host = {"host": max(HOST_PERIOD_S, run.step_s)}
     until_ns = judge(run.observations(), [candidate], periods | host)
-    _, stray = match(plain_truths(run), candidate.alerts, until_ns)
+    truths = plain_truths(run)
+    _, stray = match(truths, candidate.alerts, until_ns)
     false = {alert.id for alert in stray}
     months = run.gpu_seconds / (86_400 * 30.4375)
-    return list(opened_of(candidate.findings, candidate.incidents, false)), months
+    opened = opened_of(candidate.findings, candidate.incidents, false)
+    asked = decisions(candidate.findings, candidate.incidents, truths)
+    return Judged(tuple(opened), tuple(asked), months)
 
 
 def made(world: World) -> Run | IndependentRun:
     """The run of a world. ValueError as from render."""
     if world.name in WORLDS:
-        return run_of(world.name, WORLDS[world.name], world.seed, world.split)
+        return thinned(run_of(world.name, WORLDS[world.name], world.seed, world.split))
     scenario = load_scenario(world.name)
     swept = scenario.magnitude and world.split == "test"
     return render(
@@ -91,6 +108,21 @@ def made(world: World) -> Run | IndependentRun:
         days=world.days or None,
         nodes=world.nodes or None,
     )
+
+
+def thinned(run: IndependentRun) -> IndependentRun:
+    """Its readings about each STEP_S only, and what happened in between with the next of them."""
+    world, every = run.world, max(1, round(STEP_S / run.step_s))
+
+    def ticks() -> Iterator[Tick]:
+        events: list[Event] = []
+        for number, tick in enumerate(world.ticks()):
+            events.extend(tick.events)
+            if number % every == 0:
+                yield Tick(tick.at_s, tick.rows, tuple(events))
+                events = []
+
+    return replace(run, world=replace(world, period_s=world.period_s * every, ticks=ticks))
 
 
 def opened_of(
@@ -111,20 +143,31 @@ def opened_of(
         yield Opened(opening, device, incident.id not in false)
 
 
-def cached(world: World, folder: Path) -> tuple[list[Opened], float]:
+def cached(world: World, folder: Path) -> Judged:
     """Of a world, from its file where there is one."""
     path = folder / world.file
     if not path.exists():
-        write(path, *opened(world))
+        write(path, judged(world))
     document = json.loads(path.read_bytes())
-    return [_of(row) for row in document["opened"]], float(document["gpu_months"])
+    return Judged(
+        tuple(map(_of, document["opened"])),
+        tuple(
+            Decision(one["of"], tuple(Choice(**choice) for choice in one["choices"]))
+            for one in document["decisions"]
+        ),
+        float(document["gpu_months"]),
+    )
 
 
-def write(path: Path, found: Sequence[Opened], months: float) -> None:
-    """A world's incidents as JSON."""
+def write(path: Path, found: Judged) -> None:
+    """A world as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = [_row(one) for one in found]
-    path.write_text(json.dumps({"gpu_months": months, "opened": rows}, allow_nan=False))
+    document = {
+        "gpu_months": found.gpu_months,
+        "opened": list(map(_row, found.opened)),
+        "decisions": list(map(asdict, found.decisions)),
+    }
+    path.write_text(json.dumps(document, allow_nan=False))
 
 
 def _row(one: Opened) -> dict[str, Any]:

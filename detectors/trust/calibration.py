@@ -34,12 +34,14 @@ class Calibration:
 
     ``least``: tickets whose probability is below become records. ``faults``: those of which there
     were labels enough, as ``real`` and ``false`` counts; tickets of others stay as they are.
+    ``never``: those of which so many labels were false, and none real, that all become records.
     """
 
     intercept: float
     weights: Mapping[str, float]
     least: float
     faults: Mapping[str, tuple[int, int]]
+    never: tuple[str, ...] = ()
 
     def probability(self, numbers: Mapping[str, float]) -> float:
         """That an incident with these numbers is real.
@@ -60,17 +62,22 @@ class Calibration:
             opening.severity == LOWERED
             and opening.fault in self.faults
             and not _is_broken(opening.fault)
-            and probability < self.least
+            and (probability < self.least or opening.fault in self.never)
         )
 
     @property
     def hash(self) -> str:
         """SHA-256 of the parameters, hexadecimal."""
-        return hashlib.sha256(_canonical(asdict(self)).encode()).hexdigest()
+        return hashlib.sha256(_canonical(self._parameters()).encode()).hexdigest()
 
     def text(self) -> str:
         """As JSON on one line, with its hash."""
-        return _canonical({"format": FORMAT, **asdict(self), "sha256": self.hash})
+        return _canonical({"format": FORMAT, **self._parameters(), "sha256": self.hash})
+
+    def _parameters(self) -> dict[str, Any]:
+        """As they are hashed: files of before ``never`` have none."""
+        found = asdict(self)
+        return found if self.never else {k: v for k, v in found.items() if k != "never"}
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -89,6 +96,7 @@ class Calibration:
                 {str(k): _number(v) for k, v in dict(document["weights"]).items()},
                 _number(document["least"]),
                 {str(k): (int(r), int(f)) for k, (r, f) in dict(document["faults"]).items()},
+                tuple(str(fault) for fault in document.get("never", ())),
             )
         except KeyError as error:
             raise ModelError(f"{error.args[0]}: missing") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import log
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from history.learning.extra import NotInstalledError
 
 # Labels of each verdict: with 8, models of 20 labels lost one real ticket in ten (measured).
 MIN_EACH = 15
+# Labels of a fault, all of them false, after which none of its tickets is shown: with 95 %
+# confidence fewer than one in five are real (1 - 0.05 ** (1 / 14) = .193, Clopper and Pearson).
+NEVER_REAL = 14
 MIN_OF_FAULT = 4  # labels of a fault, or with a number, before it counts for anything
 # A number that hardly varied among the labels must not decide where it does: its weight is that of
 # one with this spread (counts are logarithms; words are 0 or 1, with at most .5).
@@ -36,8 +40,14 @@ class TooFewLabelsError(ValueError):
 
 
 def calibrate(found: Sequence[Example]) -> Calibration:
-    """The model, and the limit below which no real one lay. TooFewLabelsError."""
-    real = sum(one.real for one in found)
+    """The model, and the limit below which no real one lay; where there are too few labels of a
+    verdict for that, only the faults that were never real. TooFewLabelsError.
+    """
+    real, faults = sum(one.real for one in found), _faults(found)
+    never = tuple(fault for fault, (r, f) in faults.items() if not r and f >= NEVER_REAL)
+    if never and min(real, len(found) - real) < MIN_EACH:
+        overall = log((real + 0.5) / (len(found) - real + 0.5))
+        return Calibration(round(overall, 6), {}, 0.0, faults, never)
     for count, word in ((real, "real"), (len(found) - real, "false")):
         if count < MIN_EACH:
             raise TooFewLabelsError(
@@ -57,7 +67,8 @@ def calibrate(found: Sequence[Example]) -> Calibration:
         round(float(made.intercept_[0]), 6),
         {name: round(weight, 6) for name, weight in weights.items() if abs(weight) >= 5e-7},
         round(least, 6),
-        _faults(found),
+        faults,
+        never,
     )
 
 

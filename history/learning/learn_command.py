@@ -25,7 +25,8 @@ Examples:
 
 Then detectors.calibration: calibration.json in the configuration of each gateway. Tickets that are
 hardly ever real on this fleet become records; pages stay. At least 15 incidents of gateways
-labelled real and 15 labelled false are needed. Needs the extra `learning`.
+labelled real and 15 labelled false are needed, or 14 of one fault that are all labelled false.
+Needs the extra `learning`.
 docs/learning.md has the rules, and what to expect."""
 
 
@@ -69,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.out}: of {_counts(found)}; sha256 {model.hash[:16]}")
     print(f"of these it would have recorded {_counts(lowered)} as no ticket")
     for fault, (real, false) in model.faults.items():
-        print(f"  {fault}: {real} real, {false} false")
+        never = "; all become records" if fault in model.never else ""
+        print(f"  {fault}: {real} real, {false} false{never}")
     return 0
 
 

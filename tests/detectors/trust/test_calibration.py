@@ -187,3 +187,20 @@ def test_the_numbers_of_an_incident_know_those_before_it() -> None:
     copy = Openings()
     copy.prepare(openings.state())()
     assert copy.take(one) == openings.take(one)
+
+
+def test_a_fault_that_was_never_real_is_lowered_whatever_its_numbers_say() -> None:
+    """Of a ticket that the numbers alone call real; a page of it stays."""
+    model = replace(MODEL, never=(FAULT,))
+    ticket = Opening("hang", FAULT, "ticket", "job", "n1", 0)
+    assert model.lowers(ticket, 0.99)
+    assert not model.lowers(replace(ticket, severity="page"), 0.0)
+    assert not MODEL.lowers(ticket, 0.99)
+
+
+def test_a_model_without_such_faults_has_the_hash_that_it_had_before_there_were_any() -> None:
+    """A store holds events of older gateways; one with such faults comes back as it was."""
+    assert "never" not in MODEL.text()
+    model = replace(MODEL, never=(FAULT,))
+    assert Calibration.of(model.text()) == model
+    assert model.hash != MODEL.hash

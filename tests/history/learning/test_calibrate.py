@@ -10,7 +10,7 @@ import pytest
 from benchmarks.learning.measure_calibration import table
 from benchmarks.learning.worlds import Opened
 from detectors.trust.openings import Opening
-from history.learning.calibrate import MIN_EACH, TooFewLabelsError, calibrate
+from history.learning.calibrate import MIN_EACH, NEVER_REAL, TooFewLabelsError, calibrate
 from history.learning.examples import Example, apart, examples
 
 pytestmark = pytest.mark.slow  # imports scikit-learn
@@ -77,6 +77,24 @@ def test_a_fault_with_hardly_any_label_is_not_lowered() -> None:
     other = Opening("waste", "waste", "ticket", "gpu", "n1", HOUR_NS)
     model = calibrate([*found, *labelled([Opened(other, "n1/gpu/1", real=False)])])
     assert not model.lowers(other, 0.0)
+
+
+def test_a_fault_whose_labels_were_all_false_is_never_real_from_fourteen_on() -> None:
+    """Without any label of a real incident, of which a probability would need fifteen."""
+    found = [one for one in labelled(fleet(60, 1)) if not one.real]
+    model = calibrate(found[:NEVER_REAL])
+    assert model.never == ("hang/rank_stuck",)
+    assert model.lowers(found[0].opening, model.probability(found[0].numbers))
+    with pytest.raises(TooFewLabelsError):
+        calibrate(found[: NEVER_REAL - 1])
+
+
+def test_one_real_label_keeps_a_fault_from_being_never_real() -> None:
+    """However many are false."""
+    every = labelled(fleet(100, 1))
+    false, real = ([one for one in every if one.real is verdict] for verdict in (False, True))
+    with pytest.raises(TooFewLabelsError):
+        calibrate([*false[:NEVER_REAL], real[0]])
 
 
 def test_incidents_of_one_device_within_a_week_are_one_observation() -> None:
