@@ -142,21 +142,12 @@ def _accounting(args: argparse.Namespace, since: datetime, until: datetime) -> A
     except (SacctError, OSError) as error:
         raise ConfigError(f"--sacct, --sacct-events: {error}") from error
     if args.slurm:
-        found = found.joined(_slurm(since, until))
+        from history.economics.slurm_days import ask  # noqa: PLC0415 - it needs polars
+
+        found = found.joined(ask(since, until))
     if args.prometheus:
         found = found.joined(_prometheus(args, since, until))
     return found
-
-
-def _slurm(since: datetime, until: datetime) -> Accounting:
-    from history.economics.gather import Accounting as Made  # noqa: PLC0415
-    from history.economics.sacct import SacctError  # noqa: PLC0415
-    from history.economics.slurm import AwayError, read_node_events, read_runs  # noqa: PLC0415
-
-    try:
-        return Made(read_runs(since, until), read_node_events(since, until))
-    except (AwayError, SacctError) as error:
-        return Made(notes=(f"Without Slurm's accounting: {error}",))
 
 
 def _prometheus(args: argparse.Namespace, since: datetime, until: datetime) -> Accounting:

@@ -157,7 +157,9 @@ def test_a_slurmdbd_that_is_away_costs_a_report_its_teams_only(
         read_runs(now() - timedelta(days=1), now())
     assert main(argv) == 0
     shown = capsys.readouterr()
-    assert "Without Slurm's accounting: sacct exited with 1" in shown.out
+    assert "Without Slurm's accounting of jobs from 20" in shown.out
+    assert "sacct exited with 1" in shown.out
+    assert "Without Slurm's accounting of nodes: sacctmgr exited with 1" in shown.out
     assert "Without Slurm's accounting" in shown.err
     assert "2 nodes, 16 GPUs" in shown.out
     cluster.account(answers=True)
