@@ -140,8 +140,9 @@ def test_names_that_are_hidden_are_in_no_event(cluster: Cluster) -> None:
         {"items": None},
         {"items": [], "metadata": {"continue": "x"}},
         {"items": [{}] * 5000},
+        {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"},
     ],
-    ids=["empty", "none", "cut", "huge"],
+    ids=["empty", "none", "cut", "huge", "expired"],
 )
 def test_an_answer_that_is_no_complete_list_changes_nothing(
     cluster: Cluster, answer: dict[str, Any]
@@ -170,3 +171,17 @@ def test_no_secret_of_a_pod_is_kept(cluster: Cluster) -> None:
     cluster.end("llm-worker-0", 1)
     reading = source.read()
     assert "hunter2" not in repr((reading, trainings.__dict__, source._owners.__dict__))
+
+
+def test_an_owner_that_was_deleted_keeps_its_pods_in_one_training(cluster: Cluster) -> None:
+    """The object is gone and its pods still run: it is remembered."""
+    trainings = Trainings()
+    source = source_of(cluster, trainings)
+    source.read()
+    before = trainings.of(Pod("ml", "llm-worker-0"))
+    for path in [path for path in cluster.objects if path.endswith("/pytorchjobs/llm")]:
+        del cluster.objects[path]
+    for _ in range(25):  # also what could not be read is asked for again
+        source.read()
+    assert before is not None
+    assert trainings.of(Pod("ml", "llm-worker-0")) == before

@@ -18,6 +18,7 @@ from collector.sources.waits.groups import ROOTS
 from collector.sources.waits.source import WaitsSource
 from pipeline.clock import SystemClock
 from tests.parts import missing
+from tests.wait import until
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
@@ -102,7 +103,7 @@ def shares(pids: list[int]) -> dict[str, float]:
         return time.monotonic(), found
 
     began, before = now()
-    time.sleep(WATCH_S)  # what is measured is the kernel's time
+    until(lambda: time.monotonic() >= began + WATCH_S, "the kernel's counters to go on")
     ended, after = now()
     return {name: (after[name] - before[name]) / 1e6 / (ended - began) for name in before}
 
