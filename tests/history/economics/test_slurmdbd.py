@@ -125,8 +125,10 @@ def test_a_node_that_fails_is_down_and_its_job_is_lost(cluster: Slurm) -> None:
 
 
 def store_of(root: Path, minutes: int) -> list[str]:
-    """Minutes of both nodes up to now, all GPUs at work; the options of a report about them."""
-    end_s = int(time.time()) // 60 * 60
+    """Minutes of both nodes, all GPUs at work; the options of a report about them. The minute that
+    runs is the last: a report is of whole minutes, and the jobs of a test began in this one.
+    """
+    end_s = int(time.time()) // 60 * 60 + 60
     maker = StoreMaker(root)
     for minute in range(-minutes, 0):
         at = (end_s + 60 * minute) * SECOND_NS
