@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from collector.node.pods_by_gpu import Pod
+from collector.node.trainings import Training
 
 MAX_LETTERS = 128  # of a name: detectors/hang/kin.py keeps as many
 
@@ -38,3 +39,15 @@ def of_pod(pod: Pod | None) -> dict[str, str]:
         "user": f"namespace:{pod.namespace}"[:MAX_LETTERS],
         "name": pod.workload[:MAX_LETTERS],
     }
+
+
+def of_training(training: Training, hidden: Collection[str] = ()) -> dict[str, str]:
+    """Of a training, whichever of its pods is seen: its namespace, and its name as of one of them.
+
+    >>> llm = Training("ml/llm-7.1a2b3c4d", "ml", "llm-7", "PyTorchJob")
+    >>> of_training(llm), of_training(llm, ["namespace"])
+    ({'user': 'namespace:ml', 'name': 'llm'}, {})
+    """
+    if {"namespace", "job_name"}.intersection(hidden):
+        return {}
+    return of_pod(Pod(training.namespace, training.name))

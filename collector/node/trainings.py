@@ -49,6 +49,10 @@ class Trainings:
         """The training of a pod by its name."""
         return self._by_pod.get(pod)
 
+    def named(self, id_: str) -> Training | None:
+        """The training of an id."""
+        return next((one for one in self._by_uid.values() if one.id == id_), None)
+
     def of_group(self, group: str) -> Training | None:
         """The training of a control group such as ``pod`` and a UID."""
         return self._by_uid.get(group.removeprefix(POD)) if group.startswith(POD) else None

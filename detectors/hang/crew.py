@@ -41,6 +41,8 @@ class Crew:
             if self.jobs.scheduled(job):
                 return None
             key = NOBODY
+        elif known is not None and not key.hosts:  # who does not say the size takes none away
+            key = key._replace(hosts=known.hosts)
         if key == known:
             return None
         self._keys[job] = key

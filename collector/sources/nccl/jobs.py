@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from collector.node.likeness import of_pod, of_user
+from collector.node.likeness import of_pod, of_training, of_user
 from collector.node.pods_by_gpu import PodsByGpu
 from collector.node.trainings import POD, Trainings
 from collector.sources.nccl.discovery.environment import number_of
@@ -18,6 +18,7 @@ from pipeline.frame import Device
 from pipeline.observation import Event, Value
 
 LOSS_S = 600.0  # how long a process that others of its job outlived is a reason to suspect
+_TRAINING = f"{POD}s of "  # how the group of processes of a training begins, before its id
 _QUALIFIED = re.compile(r"user\d+:")  # how a name begins that has its user in front
 ORDERLY_S = 5.0  # processes of a job that ends go within moments of one another
 
@@ -108,7 +109,7 @@ class Jobs:
         training = self._trainings.of_group(owner.group) if owner.sure else None
         if training is None:
             return process
-        return replace(process, job=training.id, group=f"{POD}s of {training.id}")
+        return replace(process, job=training.id, group=f"{_TRAINING}{training.id}")
 
     def _job_of(self, owner: Owner, at: Instant) -> tuple[Job, list[Event]]:
         """The job of an owner. A name that another owner has is qualified by the user: a claim
@@ -160,7 +161,10 @@ class Jobs:
         that job's.
         """
         owner = job.owner
-        if owner.group.startswith("pod"):
+        if owner.group.startswith(_TRAINING):
+            training = self._trainings.named(owner.group.removeprefix(_TRAINING))
+            return {} if training is None else of_training(training, self._hidden)
+        if owner.group.startswith(POD):
             return of_pod(self._pods.of(gpus)) if owner.sure else {}
         if owner.base.isdecimal() and not owner.sure:
             return {}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.node.pods_by_gpu import Pod, PodsByGpu
+from collector.node.trainings import Training, Trainings
 from collector.sources.nccl.discovery.environment import environment_of
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.jobs import LOSS_S, ORDERLY_S, Jobs
@@ -192,6 +193,17 @@ def test_a_pod_is_known_by_namespace_and_workload(tmp_path: Path) -> None:
     assert likeness(jobs, [found]) == ("namespace:ml", "train-worker")
     pods.learn([])
     assert jobs.update([found], 1, AT) == []
+
+
+def test_a_training_is_known_by_its_own_name_whatever_its_pods_are_called(tmp_path: Path) -> None:
+    """As the source of jobs has it, which does not say how many nodes a training has."""
+    pods, trainings = PodsByGpu(), Trainings()
+    pods.learn([("GPU-0", Pod("ml", "llm-7-workers-0-0-x7k2p"))])
+    trainings.learn({}, {"1": Training("ml/llm-7.1a2b3c4d", "ml", "llm-7", "JobSet", "1a2b3c4d")})
+    found = of_group(tmp_path, "pod1", sure=True, job="pod1", SLURM_JOB_NAME="x")
+    assert likeness(Jobs("n1", pods=pods, trainings=trainings), [found]) == ("namespace:ml", "llm")
+    hides = Jobs("n1", pods=pods, trainings=trainings, hidden=["namespace"])
+    assert likeness(hides, [found]) == (None, None)
 
 
 def test_a_gpu_that_pods_share_names_none(tmp_path: Path) -> None:
