@@ -25,6 +25,7 @@ from detectors.starvation.waits import CODE, LESS, WAITS, Codes, waits
 from pipeline.catalog.storage import DISK, MOUNT
 from pipeline.finding import Finding
 from pipeline.frame import Frame
+from pipeline.job_names import base
 from pipeline.observation import Event, Observation
 
 Floats = NDArray[np.float64]
@@ -172,14 +173,14 @@ class Starvation(Blockwise):
 
     def _groups(self) -> tuple[dict[tuple[str, str], list[int]], NDArray[np.bool_]]:
         """Rows of each job on each node; and which GPUs, (gpu,), have another job than a block
-        ago: they begin again.
+        ago: they begin again. Another step is the same job.
         """
         columns, groups = self._columns, dict[tuple[str, str], list[int]]()
         numbers = np.zeros(len(columns), np.int64)
         for row, gpu in enumerate(columns.devices):
             if job := self._jobs.of(gpu.host, gpu.id):
                 groups.setdefault((gpu.host, job), []).append(row)
-                numbers[row] = 1 + zlib.crc32(job.encode())
+                numbers[row] = 1 + zlib.crc32(base(job).encode())
         other = numbers != columns["job"]
         columns.reset(other, "learned", "code", "run", *_usual())
         columns["job"] = numbers

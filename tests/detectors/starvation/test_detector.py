@@ -136,6 +136,16 @@ def test_another_job_begins_again() -> None:
     assert node.run(30, READS, gpu_utilization_percent=50) == []
 
 
+def test_the_next_step_of_a_job_is_compared_with_what_the_job_did_before() -> None:
+    """As a training whose process starts again in its pod."""
+    node = working()
+    for step in ("42.0", "42.1"):
+        node.feed.event(NODE, "job_ended", source="jobs", job="42.0")
+        node.job(step)
+        assert node.run(2) == []
+    assert open_findings(node.run(6, READS, gpu_utilization_percent=50)) == all_wait("data")
+
+
 def test_without_readings_of_the_node_no_wait_for_data_is_claimed() -> None:
     """A kernel without pressure information: less work has no known reason."""
     node = Node()
