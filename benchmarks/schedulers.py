@@ -3,7 +3,8 @@
     python -m benchmarks.schedulers --seed 1
 
 Twenty scenarios (evaluation/schedulers/twenty.py), each whole. Findings, incidents with their
-owners, and pages of jobs must be equal but for names; the exit code is 1 where any differs.
+owners, and pages of jobs must be equal but for names; the exit code is 1 where any differs. Where
+a scenario differs in more than ``--lines``, all differences are counted by what they are about.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from evaluation.schedulers.equal import differences, verdicts
+from evaluation.schedulers.equal import differences, summary, verdicts
 from evaluation.schedulers.twenty import TWENTY
 
 
@@ -24,6 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--scenario", nargs="+", choices=TWENTY, default=list(TWENTY))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--days", type=float, help="in place of each scenario's own")
+    parser.add_argument("--lines", type=int, default=20, help="differences printed of a scenario")
     args = parser.parse_args(argv)
     differ = 0
     for name in args.scenario:
@@ -48,7 +50,9 @@ def main(argv: list[str] | None = None) -> int:
             f"{len(lines)} differ, {time.process_time() - began:.0f} CPU s",
             flush=True,
         )
-        for line in lines[:20]:
+        for line, n in Counter(map(summary, lines)).items() if len(lines) > args.lines else ():
+            print(f"  {n} x {line}")
+        for line in lines[: args.lines]:
             print(f"  {line[:600]}")
         differ += bool(lines)
     return int(differ > 0)

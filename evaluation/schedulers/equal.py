@@ -31,6 +31,8 @@ SCHEDULERS: Mapping[str, type[Slurm | Kubernetes]] = {
     "kubernetes": Kubernetes,
 }
 
+# of a text until where it names a device: who says it, phase, severity, detector and class
+WORDS = {"findings": 5, "incidents": 4}
 
 # The end of a job of Slurm is seen when its step's processes are gone, that of a training when its
 # pods are no longer listed (collector/sources/jobs/job_tracker.py: GONE_NS): what a job's end
@@ -150,3 +152,23 @@ def differences(one: Verdicts, other: Verdicts) -> list[str]:
             if mine.get(part) != its.get(part)
         ]
     return sorted(lines)
+
+
+def summary(difference: str) -> str:
+    """What a line of ``differences`` is about: whose findings of a class, statements of incidents,
+    or a part of pages; and which scheduler's alone, where it is in one alone.
+
+    >>> summary("findings () != [7]: agents onset record hang hang/waits n1/node/n1 5 NONE 180 A.")
+    'findings of Kubernetes alone: agents onset record hang hang/waits'
+    >>> summary("findings [7] != [9]: agents onset record hang hang/waits n1/node/n1 5 NONE 180 A.")
+    'findings: agents onset record hang hang/waits'
+    >>> summary("page 7/0 cause: exit != signal")
+    'page cause'
+    """
+    head, _, text = difference.partition(": ")
+    what, _, part, *_ = head.split()
+    if what == "page":
+        return f"page {part}"
+    first, _, second = head.removeprefix(f"{what} ").partition(" != ")
+    of = {first: " of Kubernetes alone", second: " of Slurm alone"}.get("()", "")
+    return f"{what}{of}: {' '.join(text.split()[: WORDS[what]])}"
