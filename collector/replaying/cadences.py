@@ -25,8 +25,11 @@ class Cadences:
     >>> cadences = Cadences({"nvml": 1.0})
     >>> for seconds in (1.2, 14.98, 16.0, 60.0):
     ...     cadences.take({("n1", "nvml"): seconds})
-    ...     print(cadences.of("n1", "nvml"), end=" ")
-    1.0 15.0 15.0 60.0
+    ...     print(cadences.of("n1", "nvml"))
+    1.0
+    15.0
+    15.0
+    60.0
     >>> cadences.of("n2", "nvml")
     1.0
     """
