@@ -1,7 +1,9 @@
 """From a pod up its owners to the object that somebody created.
 
-An owner counts where the API server has it under that name with that very UID: names are used
-again. Labels are the tenant's own words; they only tell parts of one owner apart, in its namespace.
+What an owner's spec says counts where the API server has it under that name with that very UID:
+names are used again. Of one that is gone, or may not be read, its UID, its kind and what its
+controller gave the pod are left. Labels are the tenant's own words; they join pods in its namespace
+only.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from urllib.parse import quote
 
 from collector.node.trainings import Training
 from collector.sources.nccl.sanitize import printable
-from collector.sources.trainings.kinds import KINDS, Kind, Object
+from collector.sources.trainings.kinds import KINDS, Kind, Object, always
 
 MAX_HOPS = 8  # a LeaderWorkerSet's worker is five objects away
 MAX_KNOWN = 4096  # owners that are remembered
@@ -28,6 +30,12 @@ GROUPS = (
     ("labels", "scheduling.x-k8s.io/pod-group"),
     ("labels", "scheduling.sigs.k8s.io/pod-group"),
 )
+# Of JobSet's controller on the pods of its Jobs (jobset.sigs.k8s.io, "JobSet labels"), whose only
+# version this is.
+SET_NAME, SET_UID = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/jobset-uid"
+SET_VERSION = "v1alpha2"
+# Of the pods of an indexed Job (kubernetes.io, "Well-Known Labels, Annotations and Taints").
+INDEX = "batch.kubernetes.io/job-completion-index"
 SLURM_JOB = "scheduler.slinky.slurm.net/slurm-jobid"  # of slurm-bridge: the same job under Slurm
 BRIDGE = "slurm-bridge"
 # An object by its path; None where there is none, or it may not be read.
@@ -89,12 +97,14 @@ class Owners:
         kind = KINDS.get((top.group, top.kind))
         if kind is not None and kind.serves:
             return None
-        if not found.gang and not group and found.pods != 1:
+        if not _together(top, found, pod) and not group and found.pods != 1:
             return _alone(namespace, top, metadata)  # its pods may have nothing in common
         part = _label(metadata, "labels", GROUP_INDEX) if top.kind == "LeaderWorkerSet" else ""
         name = f"{top.name}-{part}" if part.isdecimal() else top.name
         ident = _id(namespace, name, top.uid)
-        return Training(ident, namespace, name, top.kind, top.uid, found.pods)
+        # a UID that nobody confirmed is not to be one of another namespace
+        uid = "" if found is UNREAD else top.uid
+        return Training(ident, namespace, name, top.kind, uid, found.pods)
 
     def _chain(self, namespace: str, metadata: Object) -> list[tuple[Owner, Found]]:
         """Owners from the pod up, the last one that can be read or is named."""
@@ -105,7 +115,7 @@ class Owners:
             seen.add(owner.uid)
             found = self._found(namespace, owner)
             chain.append((owner, found))
-            owner = found.owner
+            owner = _set_of(owner, metadata) if found is UNREAD else found.owner
         return chain
 
     def _found(self, namespace: str, owner: Owner) -> Found:
@@ -141,6 +151,29 @@ def controller(metadata: Object) -> Owner | None:
             found = Owner(group, _text(row, "kind"), _text(row, "name"), _text(row, "uid"), version)
             return found if all((found.kind, found.name, found.uid, version)) else None
     return None
+
+
+def _set_of(owner: Owner, metadata: Object) -> Owner | None:
+    """The JobSet of a pod whose Job cannot be read, by the pod's own labels; None without."""
+    name, uid = (_label(metadata, "labels", key) for key in (SET_NAME, SET_UID))
+    if (owner.group, owner.kind) != ("batch", "Job") or not (name and uid):
+        return None
+    return Owner("jobset.x-k8s.io", "JobSet", name, uid, SET_VERSION)
+
+
+def _together(owner: Owner, found: Found, pod: Object) -> bool:
+    """Whether all pods of an owner are one program. Where it cannot be read that is so of kinds
+    which never are anything else, and of a Job whose pods are numbered and find each other.
+    """
+    if found is not UNREAD:
+        return found.gang
+    kind = KINDS.get((owner.group, owner.kind))
+    if kind is None or kind.gang is always:
+        return kind is not None
+    metadata = _mapping(pod.get("metadata"))
+    numbered = any(_label(metadata, where, INDEX) for where in ("annotations", "labels"))
+    named = bool(_text(_mapping(pod.get("spec")), "subdomain"))
+    return (owner.group, owner.kind) == ("batch", "Job") and numbered and named
 
 
 def path(namespace: str, owner: Owner, kind: Kind) -> str:

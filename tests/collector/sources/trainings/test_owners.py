@@ -167,7 +167,63 @@ def test_a_name_that_is_used_again_is_another_training() -> None:
     assert after is not None
     assert orphan is not None
     assert before.id != after.id
-    assert (orphan.kind, orphan.pods) == ("PyTorchJob", 1)  # a job by itself: its owner is gone
+    assert (orphan.id, orphan.pods) == (before.id, 0)  # its owner is gone, and not its successor
+
+
+def lost(cluster: Cluster, *pods: Json) -> list[Training]:
+    """The trainings of pods, each by a reader that starts when every owner is gone."""
+    cluster.objects.clear()
+    return [found for pod in pods if (found := training(cluster, pod))]
+
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def indexed(cluster: Cluster, name: str, owner: Json, subdomain: str) -> Json:
+    """A pod as the controller of an indexed Job makes it."""
+    pod = cluster.pod(name, owner, annotations={INDEX: name[-1]}, labels={INDEX: name[-1]})
+    if subdomain:
+        pod["spec"]["subdomain"] = subdomain
+    return pod
+
+
+@pytest.mark.parametrize(("subdomain", "jobs"), [("train", 1), ("", 2)])
+def test_pods_of_a_job_that_is_gone_are_one_where_they_find_each_other(
+    subdomain: str, jobs: int
+) -> None:
+    """By what its controller gave them; those of a queue of work stay jobs of their own."""
+    cluster = Cluster()
+    owner = cluster.add("batch/v1", "Job", "llm", spec=INDEXED)
+    found = lost(cluster, *(indexed(cluster, name, owner, subdomain) for name in ("a-0", "a-1")))
+    assert (len({one.id for one in found}), len(found)) == (jobs, 2)
+
+
+def test_pods_of_a_jobset_that_is_gone_with_its_jobs_are_one() -> None:
+    """Each names the set by its labels; the id is that of a reader which had found the set."""
+    cluster = Cluster()
+    top = cluster.add("jobset.x-k8s.io/v1alpha2", "JobSet", "llm", spec=JOBSET)
+    jobs = [cluster.add("batch/v1", "Job", f"llm-workers-{n}", top) for n in range(2)]
+    name, uid = (top["metadata"][key] for key in ("name", "uid"))
+    labels = {"jobset.sigs.k8s.io/jobset-name": name, "jobset.sigs.k8s.io/jobset-uid": uid}
+    pods = [cluster.pod(f"p{n}", job, labels=labels) for n, job in enumerate(jobs)]
+    before = training(cluster, pods[0])
+    assert before is not None
+    assert [one.id for one in lost(cluster, *pods)] == [before.id] * 2
+
+
+def test_a_uid_that_nobody_confirmed_reaches_no_other_namespace() -> None:
+    """Another tenant's pod that names the owner of a training, where names are hidden."""
+    cluster = Cluster()
+    owner = cluster.add("kubeflow.org/v1", "PyTorchJob", "llm")
+    theirs = cluster.pod("a", owner)
+    mine = cluster.pod("b", owner)
+    mine["metadata"]["namespace"] = "other"
+
+    def get(path: str) -> Json | None:
+        return cluster.objects.get(path)
+
+    found = [Owners(get, opaque=True).training(pod) for pod in (theirs, mine)]
+    assert len({one.id for one in found if one}) == 2
 
 
 def test_a_job_of_slurm_in_a_pod_is_that_job() -> None:

@@ -78,7 +78,7 @@ def test_pods_of_this_node_have_their_training(server: ClusterServer, cluster: C
 
 @pytest.mark.slow
 def test_what_the_role_may_not_read_is_said(server: ClusterServer) -> None:
-    """Its pods are jobs of their own: nothing is joined that is not known to be one program."""
+    """Its pods are one program by their owner's kind; how many there are is not known."""
     server.forbidden = frozenset({"pytorchjobs"})
     settings = Kubernetes(
         api=server.url, token_file=str(server.token_file), ca_file=str(server.ca_file)
@@ -86,7 +86,8 @@ def test_what_the_role_may_not_read_is_said(server: ClusterServer) -> None:
     trainings = Trainings()
     reading = TrainingsSource(Api(settings).get, NODE, "n1", FakeClock(), trainings).read()
     pods = [trainings.of(Pod("ml", name)) for name in ("llm-master-0", "llm-worker-0")]
-    assert len({one.id for one in pods if one}) == 2
+    assert {(one.name, one.pods) for one in pods if one} == {("llm", 0)}
+    assert len({one.id for one in pods if one}) == 1
     assert [unread.reason for unread in reading.unread] == ["owner"]
     assert "pytorchjobs is forbidden" in reading.unread[0].field
 
@@ -185,3 +186,17 @@ def test_an_owner_that_was_deleted_keeps_its_pods_in_one_training(cluster: Clust
         source.read()
     assert before is not None
     assert trainings.of(Pod("ml", "llm-worker-0")) == before
+
+
+def test_an_agent_that_starts_after_an_owner_was_deleted_has_its_pods_in_one_training(
+    cluster: Cluster,
+) -> None:
+    """The same that an agent knows which had read it: a restart ends no job and begins none."""
+    before, after = Trainings(), Trainings()
+    source_of(cluster, before).read()
+    for path in [path for path in cluster.objects if path.endswith("/pytorchjobs/llm")]:
+        del cluster.objects[path]
+    source_of(cluster, after).read()
+    pods = [Pod("ml", name) for name in ("llm-master-0", "llm-worker-0")]
+    ids = {found.id for known in (before, after) for pod in pods if (found := known.of(pod))}
+    assert len(ids) == 1
