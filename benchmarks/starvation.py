@@ -1,6 +1,6 @@
 """Recall and precision of the answers of `starvation`, with exact 95 % bounds: F80 to F85.
 
-    python -m benchmarks.starvation --cases 100 --seed 9001
+    python -m benchmarks.starvation --cases 100 --seed 9001 --jobs 2
 
 `tocsin score --suite test --scenario F80 F81 F82 F83 F84 F85 --plan 100 --seed N` scores the same
 scenarios with all detectors, which takes hours.
@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from detectors.starvation import Starvation
 from detectors.starvation.waits import WAITS
@@ -71,25 +73,34 @@ def counted(run: Run) -> tuple[Counter[str], Counter[str], Counter[str], Counter
     return cases, found, said, right
 
 
+def scored(scenario: str, seed: int, cases: int, split: Split) -> tuple[Counter[str], ...]:
+    """The four counts of one scenario, over as many seeds as its cases need."""
+    totals = tuple(Counter[str]() for _ in range(4))
+    while totals[0].total() < cases:
+        run = render(
+            load_scenario(scenario), seed, magnitude="range", split=split, step_s=STEP_S,
+            days=DAYS, nodes=NODES,
+        )  # fmt: skip
+        for total, more in zip(totals, counted(run), strict=True):
+            total.update(more)
+        seed += 1
+    return totals
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run until each wait has its cases, and print a line each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=100, help="of each wait")
     parser.add_argument("--seed", type=int, default=1, help="the first of the seeds")
     parser.add_argument("--split", choices=("dev", "test"), default="test")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     args = parser.parse_args(argv)
-    split: Split = args.split
     totals = tuple(Counter[str]() for _ in range(4))
-    for scenario in SCENARIOS:
-        seed, before = args.seed, totals[0].total()
-        while totals[0].total() - before < args.cases:
-            run = render(
-                load_scenario(scenario), seed, magnitude="range", split=split, step_s=STEP_S,
-                days=DAYS, nodes=NODES,
-            )  # fmt: skip
-            for total, more in zip(totals, counted(run), strict=True):
+    one = partial(scored, seed=args.seed, cases=args.cases, split=args.split)
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for counts in pool.map(one, SCENARIOS):
+            for total, more in zip(totals, counts, strict=True):
                 total.update(more)
-            seed += 1
     cases, found, said, right = totals
     print(f"{'wait':14} {'recall':>9} {'95 % bounds':>14}   {'precision':>9} {'95 % bounds':>14}")
     for wait in WAITS[1:]:

@@ -41,15 +41,17 @@ WEIGHT = 0.1  # of a new block in what is usual
 WEIGHT_OF_LESS = 0.01
 SETTLED = 20  # blocks of work in which both count alike
 WORKS_PERCENT = 20.0
-AFTER, IDLE_AFTER, CLEAR = 4, 10, 2  # blocks: a save of one to three minutes is no wait
+# Blocks: a save of one to three minutes is no wait. Whether tasks wait is not measured where a GPU
+# is idle, or requests take long: an evaluation may use the GPU less just then. That must last.
+AFTER, UNMEASURED_AFTER, CLEAR = 4, 10, 2
 
 PAGE = Page(
     formula=(
         "used < 0.9 of the job's usual, and beyond the usual of the time tasks wait for "
-        "memory >= 1 %, input and output >= 10 % (or 100 major faults/s, or NFS or Lustre at 5 "
-        "times their usual latency), processors >= 20 %, of the job's tasks where its control "
-        "group is read, else of the node's; at full use: clock < 0.95 of the usual with a throttle "
-        "reason >= 30 %, or tensor activity < 2/3 of the usual; used <= 1 % for 10 min"
+        "memory >= 1 %, input and output >= 10 % (or 100 major faults/s, or for 10 min NFS or "
+        "Lustre at 5 times their usual latency), processors >= 20 %, of the job's tasks where its "
+        "control group is read, else of the node's; at full use: clock < 0.95 of the usual with a "
+        "throttle reason >= 30 %, or tensor activity < 2/3 of the usual; used <= 1 % for 10 min"
     ),
     sources=(
         NVML,
@@ -79,7 +81,7 @@ class Starvation(Blockwise):
     """
 
     name = "starvation"
-    version = 3
+    version = 4
 
     def __init__(self) -> None:
         columns = Columns(
@@ -141,7 +143,8 @@ class Starvation(Blockwise):
         found = np.where(np.isfinite(means["used"]), _agreed(found, groups), columns["code"])
         columns["run"] = np.where(found == columns["code"], columns["run"] + 1, 1)
         columns["code"] = found
-        yield from self._report(now, slow, at)
+        seen = waits({**now, "storage": np.zeros(len(columns))}, usual)
+        yield from self._report(now, slow, seen, at)
         self._learn(now, ~begins)
         less = (found > 0) | (means["used"] < LESS * usual["used"])
         waiting = {columns.devices[row].host for row in rows_where(less)}
@@ -203,13 +206,15 @@ class Starvation(Blockwise):
         columns["learned"] = columns["learned"] + (works & near)
 
     def _report(
-        self, now: dict[str, Floats], slow: dict[str, Slow], at: Times
+        self, now: dict[str, Floats], slow: dict[str, Slow], seen: Codes, at: Times
     ) -> Iterator[Finding]:
+        """``seen`` is what is waited for by what is measured of tasks and GPUs alone."""
         columns = self._columns
-        after = np.where(columns["code"] == CODE["nothing"], IDLE_AFTER, AFTER)
+        codes, reported = columns["code"], columns["reported_wait"]
+        latency_alone = (codes == CODE["data"]) & (seen != codes) & (reported != codes)
+        after = np.where(latency_alone | (codes == CODE["nothing"]), UNMEASURED_AFTER, AFTER)
         due = (columns["code"] > 0) & (columns["run"] >= after)
         over = columns["run"] >= np.where(columns["code"] == 0, CLEAR, after)
-        reported = columns["reported_wait"]
         ends = (reported > 0) & over & (columns["code"] != reported)
         for row in rows_where(ends):
             gpu = columns.devices[row]

@@ -127,9 +127,17 @@ def test_metadata_that_no_pressure_counts_is_a_wait_for_data() -> None:
     each = {"other_operations": 50.0, "other_microseconds": 50_000.0}
     node = working(("mount", "0", DATA, each))
     node.has("mount", "0", DATA, {**each, "other_microseconds": 2_500_000.0})
-    found = node.run(6, CALM, gpu_utilization_percent=50)
+    found = node.run(12, CALM, gpu_utilization_percent=50)
     assert open_findings(found) == all_wait("data")
     assert "NFS metadata operations on /data take 50 ms (usual 1" in found[0].summary
+
+
+def test_an_evaluation_is_no_wait_because_a_file_system_is_slow_just_then() -> None:
+    """Nine minutes of less use, while somebody's backup slows requests for which no task waits."""
+    node = working(("mount", "0", DATA, FED), ("job_group", "0", {"job": "42"}, OWN_CALM))
+    node.has("mount", "0", DATA, SLOW)
+    assert node.run(9, CALM, gpu_utilization_percent=80) == []
+    assert node.run(20) == []
 
 
 @pytest.mark.parametrize("used", [98.0, 94.0])
@@ -183,5 +191,5 @@ def test_a_restart_forgets_nothing_of_them() -> None:
     assert load(dump([node.feed.detector]), [again]) == ()
     node.feed.detector = again
     node.has("mount", "0", DATA, SLOW)
-    found = node.run(6, CALM, gpu_utilization_percent=50)
+    found = node.run(12, CALM, gpu_utilization_percent=50)
     assert "NFS reads on /data take 180 ms (usual 4" in found[0].summary
