@@ -166,7 +166,7 @@ class Nccl(Stateful):
     """
 
     name = "nccl"
-    version = 3
+    version = 4
 
     def __init__(self) -> None:
         self._book, self._hardware, self._jobs, self._places = (
@@ -192,6 +192,8 @@ class Nccl(Stateful):
                 self._hardware.take(event, at.mono_ns)
                 if event.kind == "nccl_process_lost":
                     self._ended(event, at, last=_place(event) in over)
+                elif event.kind == "job_started":
+                    self._book.begins(_job_in(event))
                 elif event.kind == "nccl_process_found":
                     self._found(event)
                 elif event.kind == "job_ended":
@@ -231,9 +233,9 @@ class Nccl(Stateful):
             if event.kind == LINE:
                 with contextlib.suppress(WireError):
                     hit = hit_of(event)
-                    name = base(str(event.attributes.get("job", ""))) or self._job_of(
-                        event.device.host
-                    )
+                    name = _job_in(event) or self._job_of(event.device.host)
+                    if hit.layer == "process" and self._book.is_over(name):
+                        continue  # its launcher's last words: nobody waits for who ended
                     job = self._book.of(name)
                     job.add_line(hit, at.mono_ns)
                     job.at(event.device.host)
@@ -249,9 +251,11 @@ class Nccl(Stateful):
                 yield from self._over(name, at, "all processes of the job have ended")
         elif not self._jobs.members(name):
             yield from self._over(name, at)
+        if not self._jobs.hosts_of_processes(base(name)):
+            self._book.ends(base(name))
 
     def _found(self, event: Event) -> None:
-        job = self._book.jobs.get(base(str(event.attributes.get("job", ""))))
+        job = self._book.jobs.get(_job_in(event))
         if job is not None:
             job.restarted(event.device.host)
 
@@ -263,7 +267,7 @@ class Nccl(Stateful):
             str(facts.get("gpus", "")).split(),
         )
         if isinstance(pid, int) and isinstance(rank, int):
-            job = self._book.of(base(str(facts.get("job", ""))) or self._job_of(event.device.host))
+            job = self._book.of(_job_in(event) or self._job_of(event.device.host))
             host, uuid = event.device.host, gpus[0] if len(gpus) == 1 else ""
             job.lost(Ended(host, pid, rank, uuid, event.time_ns, last), at.mono_ns)
             _note(job, at)
@@ -372,7 +376,12 @@ def _all_ended(event: Event) -> bool:
 
 def _place(event: Event) -> tuple[str, str, int]:
     """The node that an event is about, its job, and the time of that look at the node."""
-    return event.device.host, base(str(event.attributes.get("job", ""))), event.time_ns
+    return event.device.host, _job_in(event), event.time_ns
+
+
+def _job_in(event: Event) -> str:
+    """The job that an event is about, without the step; empty where it says none."""
+    return base(str(event.attributes.get("job", "")))
 
 
 def _note(job: JobBook, at: Instant) -> None:

@@ -18,6 +18,7 @@ from pipeline.nccl.report import Report
 from pipeline.nccl.wire import packed, unpacked_hit, unpacked_report
 
 MAX_JOBS = 256  # of one agent a handful; of a cluster's some hundred
+MAX_OVER = 256  # jobs of which it is remembered that they are over: the first leaves
 MAX_HITS = 2000  # of one job
 MAX_DUMPS = 16_384  # ranks of one job
 MAX_HOSTS = 4096  # of one job
@@ -151,6 +152,22 @@ class JobStore:
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobBook] = {}
+        self._over: dict[str, None] = {}
+
+    def ends(self, job: str) -> None:
+        """No process of it is left."""
+        self._over.pop(job, None)
+        if len(self._over) >= MAX_OVER:
+            del self._over[next(iter(self._over))]
+        self._over[job] = None
+
+    def begins(self, job: str) -> None:
+        """It has processes, or is queued again under its name."""
+        self._over.pop(job, None)
+
+    def is_over(self, job: str) -> bool:
+        """Whether all of its processes have ended."""
+        return job in self._over
 
     def of(self, job: str) -> JobBook:
         """The job's, new where it is not known."""
@@ -170,16 +187,18 @@ class JobStore:
 
     def state(self) -> State:
         """Everything."""
-        return {"jobs": text_array({name: _document(job) for name, job in self.jobs.items()})}
+        jobs = {name: _document(job) for name, job in self.jobs.items()}
+        return {"jobs": text_array(jobs), "over": text_array(list(self._over))}
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
         jobs = {
             str(name): _job(document) for name, document in from_text_array(state["jobs"]).items()
         }
+        over = dict.fromkeys(str(name) for name in from_text_array(state["over"]))
 
         def commit() -> None:
-            self.jobs = jobs
+            self.jobs, self._over = jobs, over
 
         return commit
 

@@ -75,6 +75,8 @@ def judge(case: Case) -> Verdict:
     reports = [*case.reports, *([steps] if steps else [])]
     communicators = Communicators(reports, known, live=case.live)
     graph = stuck(communicators, known)
+    # before the lines, which may name a process by its id alone
+    ended = ended_clues(case.ended, known, firm=graph.balanced or graph.victims > 0)
     lines = reported(hits, known)
     slow = slow_clues(communicators, reports, known)
     clues = [
@@ -89,7 +91,7 @@ def judge(case: Case) -> Verdict:
     ):  # hardware explains a stall; it does not make one
         stuck_there = graph.balanced or any(clue.cause == "in_flight" for clue in clues)
         clues += _hardware(case, known, firm=stuck_there)
-    clues += ended_clues(case.ended, known, firm=graph.balanced or graph.victims > 0)
+    clues += ended
     verdict = _verdict(case, clues, _Known(communicators, known, graph, lines))
     return _ended(verdict, lines.cancelled) if lines.cancelled else verdict
 

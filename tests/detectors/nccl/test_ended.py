@@ -139,6 +139,39 @@ def test_a_job_all_of_whose_processes_end_between_two_looks_lost_none(tmp_path: 
             )
 
 
+FAILED = "failed (exitcode: -11) local_rank: 3 (pid: 803) of binary: /usr/bin/python3"
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+def test_what_a_launcher_says_after_the_last_process_is_no_stall(
+    tmp_path: Path, *, again: bool, restarted: bool
+) -> None:
+    """The log is read after the look that finds them gone: nobody is left to wait. Where the job
+    has begun again it counts.
+    """
+    scene = Nodes(tmp_path)
+    scene.look(without=range(4))
+    if again:
+        scene.look(restarts=1)
+    if restarted:
+        kept, scene.detector = dump([scene.detector]), Nccl()
+        assert load(kept, [scene.detector]) == ()
+    scene.lines(FAILED)
+    scene.wait(120)
+    assert bool(scene.alerts()) is again
+
+
+def test_a_process_that_a_launcher_names_by_its_id_is_that_of_its_gpu(tmp_path: Path) -> None:
+    """One incident about a GPU of a node, whose job has an owner."""
+    scene = Nodes(tmp_path)
+    scene.look(without=[3])
+    scene.lines(FAILED)
+    scene.wait(60)
+    (found,) = {f.device for f in scene.findings if f.severity == "page"}
+    assert (found.host, found.kind, found.id) == ("n1", "gpu", "GPU-n1-3")
+
+
 def test_a_job_that_ends_after_its_first_process_is_no_stall(tmp_path: Path) -> None:
     """A look later all are gone: the page, if it was sent, ends."""
     for seconds in (LOOK_S, 3 * LOOK_S):
