@@ -18,7 +18,7 @@ from detectors.thermal.rack import ThermalRack
 from evaluation.metrics.intervals import poisson_interval, share_interval
 from evaluation.metrics.match import match
 from evaluation.metrics.panel import Candidate, Panel, judge
-from evaluation.runs.run import HOST_PERIOD_S
+from evaluation.runs.run import periods_of
 from evaluation.runs.truths import plain_truths
 from pipeline.clock import SECOND_NS
 from simulator.fleet import load_scenario, render
@@ -48,8 +48,7 @@ def results(scenario: str, seed: int, split: Split) -> tuple[list[Result], float
     magnitude = "range" if loaded.magnitude else None
     run = render(loaded, seed, magnitude=magnitude, split=split, step_s=STEP_S)
     ways = [_candidate(name, make) for name, make in WAYS.items()]
-    periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), STEP_S)
-    until_ns = judge(run.observations(), ways, periods | {"host": max(HOST_PERIOD_S, STEP_S)})
+    until_ns = judge(run.observations(), ways, periods_of(run))
     made = []
     for way in ways:
         cases, stray = match(plain_truths(run), way.alerts, until_ns)

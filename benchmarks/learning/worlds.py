@@ -23,7 +23,7 @@ from evaluation.independent.interface import Event, Tick
 from evaluation.independent.run import IndependentRun, run_of
 from evaluation.metrics.match import match
 from evaluation.metrics.panel import Candidate, Panel, judge
-from evaluation.runs.run import HOST_PERIOD_S, scaled
+from evaluation.runs.run import periods_of, scaled
 from evaluation.runs.truths import plain_truths
 from pipeline.finding import Finding, Incident
 from simulator.fleet import Run, load_scenario, render
@@ -81,9 +81,7 @@ def judged(world: World) -> Judged:
     candidate = Candidate(
         "ours", "fleet", Panel(lambda: [DETECTORS[name]() for name in names], "fleet", Incidents)
     )
-    periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), run.step_s)
-    host = {"host": max(HOST_PERIOD_S, run.step_s)}
-    until_ns = judge(run.observations(), [candidate], periods | host)
+    until_ns = judge(run.observations(), [candidate], periods_of(run))
     truths = plain_truths(run)
     _, stray = match(truths, candidate.alerts, until_ns)
     false = {alert.id for alert in stray}

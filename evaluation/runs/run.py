@@ -37,6 +37,12 @@ COMPARED_NS = 12 * 3600 * SECOND_NS
 HOST_PERIOD_S = 60.0  # slow facts are read once a minute, everything else at each step
 
 
+def periods_of(run: Run | IndependentRun) -> dict[str, float]:
+    """Seconds between two readings, by source."""
+    often = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), run.step_s)
+    return often | dict.fromkeys(("host", "waits"), max(HOST_PERIOD_S, run.step_s))
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One rendering to judge: scenario, magnitude (nominal, half, range or a number), seed and
@@ -189,13 +195,10 @@ def run_job(
     restart_at_ns = (
         run.topology.begin_ns + round(run.seconds / 2 * SECOND_NS) if job.restart else None
     )
-    periods = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), run.step_s) | {
-        "host": max(HOST_PERIOD_S, run.step_s)
-    }
     until_ns = judge(
         _watched(run, watch),
         candidates,
-        periods,
+        periods_of(run),
         restart_at_ns=restart_at_ns,
         compare_ns=COMPARED_NS,
         restarts=run.restarts,

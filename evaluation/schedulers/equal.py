@@ -13,7 +13,7 @@ from detectors.faults import fault_of
 from detectors.incidents import Incidents
 from evaluation.metrics.agents import Agents
 from evaluation.metrics.panel import Candidate, Panel, judge
-from evaluation.runs.run import HOST_PERIOD_S
+from evaluation.runs.run import periods_of
 from evaluation.schedulers.kubernetes import Kubernetes
 from evaluation.schedulers.pages import Recorded, pages
 from evaluation.schedulers.placed import Scheduler
@@ -63,8 +63,7 @@ def verdicts(run: Run, hours: Hours, name: str, folder: Path) -> Verdicts:
         Candidate("gateway", "fleet", Panel(all_detectors, "fleet", Incidents)),
         Candidate("agents", "node", Agents(all_detectors, Incidents)),
     ]
-    periods = dict.fromkeys(("nvml", "infiniband"), run.step_s) | {"host": HOST_PERIOD_S}
-    judge(recorded, judges, periods)
+    judge(recorded, judges, periods_of(run))
     findings = [
         (f"{one.name} {text}", at)
         for one in judges
