@@ -36,7 +36,20 @@ def test_the_same_hours_get_the_same_verdicts_and_pages(name: str, tmp_path: Pat
     }
     assert {key: page["cause"] for key, page in slurm.pages.items()} == causes
     assert {key.partition("/")[2] for key in slurm.pages} >= {"0", "1"}
-    assert any(" to owner " in text for text in slurm.incidents)
+    assert not slurm.findings  # a job that has ended is no stall, however it ended
+
+
+@pytest.mark.slow
+def test_errors_of_programs_go_to_the_owners_of_their_jobs(tmp_path: Path) -> None:
+    """User or namespace, of the agent's incidents and the gateway's."""
+    hours = TWENTY["programs"]
+    run = hours.render(3, days=0.1)
+    slurm, kubernetes = (verdicts(run, hours, one, tmp_path) for one in ("slurm", "kubernetes"))
+    assert differences(slurm, kubernetes) == []
+    assert {text.partition(" ")[0] for text in slurm.incidents if " to owner its own " in text} == {
+        "agents",
+        "gateway",
+    }
 
 
 @pytest.mark.parametrize("name", TWENTY)
