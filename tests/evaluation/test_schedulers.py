@@ -41,12 +41,12 @@ def test_the_same_hours_get_the_same_verdicts_and_pages(name: str, tmp_path: Pat
 
 @pytest.mark.slow
 def test_errors_of_programs_go_to_the_owners_of_their_jobs(tmp_path: Path) -> None:
-    """User or namespace, of the agent's incidents and the gateway's."""
+    """Incidents of agents and of the gateway."""
     hours = TWENTY["programs"]
     run = hours.render(3, days=0.1)
     slurm, kubernetes = (verdicts(run, hours, one, tmp_path) for one in ("slurm", "kubernetes"))
     assert differences(slurm, kubernetes) == []
-    assert {text.partition(" ")[0] for text in slurm.incidents if " to owner its own " in text} == {
+    assert {text.partition(" ")[0] for text in slurm.incidents if " to owner " in text} == {
         "agents",
         "gateway",
     }
