@@ -176,6 +176,12 @@ class Slurm:
         if answers and self.accounting is not None:
             self._daemon.enter_context(self.accounting.daemon())
 
+    def kill(self, node: str) -> None:
+        """End the slurmd of a node as a power cut would; steps of its jobs are not ended."""
+        daemon = next(one for one in self._servers if one.name == f"slurmd of {node}")
+        daemon.process.kill()
+        daemon.process.wait(PATIENCE_S)
+
     @property
     def log(self) -> str:
         """What the controller and the node daemons wrote."""

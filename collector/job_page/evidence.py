@@ -154,7 +154,9 @@ def _of_line(hit: Hit, time_ns: int, host: str, rank: int) -> Iterator[Clue]:
     """A line of the job's own log."""
     rank = hit.world_rank if hit.world_rank >= 0 else rank
     if hit.name == "slurm_cancel":
-        yield Clue(_cancelled(hit.fields.get("why", "")), time_ns, host, "Slurm", hit.text)
+        stated = _cancelled(hit.fields.get("why", ""))
+        # who writes that a node failed is on one that did not
+        yield Clue(stated, time_ns, "" if stated == "node_failed" else host, "Slurm", hit.text)
     elif hit.name == "srun":
         yield from _of_srun(hit, time_ns, host)
     elif hit.name == "elastic":

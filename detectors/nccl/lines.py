@@ -16,7 +16,6 @@ from detectors.nccl.clue import (
     OWN_ERROR,
     STUCK_PROCESS,
     Clue,
-    NodeTarget,
     RankTarget,
 )
 from detectors.nccl.communicators import DEFAULT_GROUP
@@ -159,19 +158,6 @@ def reported(hits: Sequence[Hit], identities: Identities) -> Reported:
     clues = [*_processes(hits, identities), *_ranks(hits, identities), *_init(hits, identities)]
     cancelled = next((h for h in hits if h.name == "slurm_cancel"), None)
     waits = [h for h in hits if h.name == "wd_timeout"]
-    if cancelled and "NODE FAIL" in cancelled.fields.get("why", ""):
-        node = cancelled.fields["node"]
-        clues.append(
-            Clue(
-                "log",
-                f"the scheduler lost node {node}",
-                GONE,
-                NodeTarget(node),
-                "process_lost",
-                cancelled.origin,
-            )
-        )
-        cancelled = None
     first = min(waits, key=lambda h: h.number("seq"), default=None)
     if first:
         clues.append(

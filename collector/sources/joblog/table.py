@@ -236,12 +236,15 @@ PATTERNS: tuple[Pattern, ...] = (
         "process",
         "named",
     ),
+    # Builds for several slurmds on a host, as Debian's, have the node in the name (MULTIPLE_SLURMD
+    # in slurmstepd's mgr.c). The node is the writer's: of "NODE FAILURE, SEE SLURMCTLD LOG FOR
+    # DETAILS" it is one that is left.
     Pattern(
         "slurm_cancel",
-        "slurmstepd: error:",
+        " CANCELLED AT ",
         (
-            r"slurmstepd: error: \*\*\* (?:JOB|STEP) (?P<job>[\w.+]{1,64}) ON <node:S> CANCELLED "
-            r"AT <at:S>(?: DUE TO (?P<why>[A-Z ]{1,64}))? \*\*\*"
+            r"slurmstepd(?:-[\w.-]{1,253})?: error: \*\*\* (?:JOB|STEP) (?P<job>[\w.+]{1,64}) ON "
+            r"<node:S> CANCELLED AT <at:S>(?: DUE TO (?P<why>[A-Z][\w ,]{0,63}))? \*\*\*"
         ),
         "scheduler",
         "nobody",

@@ -339,7 +339,7 @@ def test_hardware_is_not_paged_by_the_word_of_a_job() -> None:
         "n1:1:2 [3] enqueue.cc:1 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'",
         "NVRM: Xid (PCI:0000:b9:00): 79, pid=1, name=python, GPU has fallen off the bus.",
         "n1:1:2 [3] NCCL WARN NET/IB : mlx5_4:1 async fatal event: local catastrophic error",
-        "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-20T05:00:00 DUE TO NODE FAILURE",
+        "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2026-11-20 DUE TO NODE FAILURE, SEE ***",
     ):
         scene = Scene()
         scene.lines(line)

@@ -131,13 +131,14 @@ def test_a_stall_before_the_schedulers_end_still_counts() -> None:
     )
 
 
-def test_a_node_that_the_scheduler_lost_is_the_culprit() -> None:
-    """NODE FAILURE is no end by the scheduler, but what it saw."""
+def test_a_node_that_is_left_is_not_blamed_for_one_that_the_scheduler_lost() -> None:
+    """The line names the node of the slurmstepd that writes it, which is there."""
     verdict = of(
-        "slurmstepd: error: *** JOB 1 ON node01 CANCELLED AT 2026-01-01T00:00:00 "
-        "DUE TO NODE FAILURE ***"
+        "slurmstepd-node01: error: *** JOB 1 ON node01 CANCELLED AT 2026-11-24T14:33:26 "
+        "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+        "srun: error: node01: task 3: Killed",
     )
-    assert (verdict.cause, [c.host for c in verdict.culprits]) == ("process_lost", ["node01"])
+    assert (verdict.cause, verdict.phase, verdict.culprits) == ("no_evidence", "ended", ())
 
 
 def test_a_port_that_reaches_nobody_is_voted_out() -> None:
