@@ -36,8 +36,11 @@ class Mounts:
         self._rng = np.random.default_rng([topology.seed, 7])
         self.slower = np.ones(topology.nodes)
         plan.inject(0.0, self._begin)
-        for node in range(topology.nodes):
-            plan.inject(0.0, partial(self._serves, node=node, rng=self._rng.spawn(1)[0]))
+        # seeds, not generators: a run that is observed again is the same one
+        for node, seed in enumerate(
+            np.random.SeedSequence([topology.seed, 7]).spawn(topology.nodes)
+        ):
+            plan.inject(0.0, partial(self._serves, node=node, seed=seed))
 
     def case(self) -> float:
         """By how much one case makes requests slower: 1 where it is not the mount."""
@@ -45,6 +48,7 @@ class Mounts:
         return _between(self._rng, SLOWER) if named else 1.0
 
     def _begin(self, world: FleetState) -> Process:
+        self.slower[:] = 1.0
         hosts = world.topology.hosts
         facts = {"mountpoint": "/data", "device": "filer:/datasets", "fstype": "nfs4"}
         mounts = Columns(MOUNT, [Device(host, MOUNT, "0", facts) for host in hosts])
@@ -56,10 +60,11 @@ class Mounts:
         world.waits.update({MOUNT: mounts, JOB_GROUP: groups})
         yield float("inf")
 
-    def _serves(self, world: FleetState, *, node: int, rng: np.random.Generator) -> Process:
+    def _serves(self, world: FleetState, *, node: int, seed: np.random.SeedSequence) -> Process:
         """Requests of each minute. A server that is slow answers fewer: the same are under way at
         most twice.
         """
+        rng = np.random.default_rng(seed)
         usual_ms, requests = _between(rng, LATENCY_MS), _between(rng, REQUESTS)
         backup, until = 1.0, 0.0
         while True:

@@ -21,6 +21,15 @@ def test_same_seed_same_observations() -> None:
 
 
 @pytest.mark.slow
+def test_a_run_that_is_observed_again_is_the_same() -> None:
+    """Two judges of one run see one world, its mounts and control groups too."""
+    run = render(load_scenario("F80"), 1, magnitude="range", days=0.005, nodes=2)
+    first, second = list(run.observations()), list(run.observations())
+    assert {frame.kind for one in first for frame in one.frames} >= {"mount", "job_group"}
+    assert first == second
+
+
+@pytest.mark.slow
 def test_other_seed_other_observations() -> None:
     """Another seed gives another run, and the test split shares nothing
     with the development split.
