@@ -157,6 +157,9 @@ def _of_line(hit: Hit, time_ns: int, host: str, rank: int) -> Iterator[Clue]:
         stated = _cancelled(hit.fields.get("why", ""))
         # who writes that a node failed is on one that did not
         yield Clue(stated, time_ns, "" if stated == "node_failed" else host, "Slurm", hit.text)
+    elif hit.name == "srun_node":
+        node = hit.fields["node"]
+        yield Clue("node_failed", time_ns, node, f"node {node}", hit.text)
     elif hit.name == "srun":
         yield from _of_srun(hit, time_ns, host)
     elif hit.name == "elastic":

@@ -81,7 +81,7 @@ class Starvation(Blockwise):
     """
 
     name = "starvation"
-    version = 4
+    version = 3
 
     def __init__(self) -> None:
         columns = Columns(

@@ -14,7 +14,7 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, cast
 
-from collector.sources.control_group import group_of
+from collector.sources.control_group import folder_of, group_of
 from collector.sources.joblog.lines import Joiner
 from collector.sources.joblog.match import hits
 from collector.sources.jobs.slurm.allocations import indices
@@ -113,7 +113,8 @@ def _environ(data: bytes) -> object:
 
 def _cgroup(data: bytes) -> object:
     text = data.decode(errors="replace")
-    return owner_of({"SLURM_JOB_ID": "71"}, text, 7), owner_of({}, text, 7), group_of(text)
+    groups = group_of(text), folder_of(text)
+    return owner_of({"SLURM_JOB_ID": "71"}, text, 7), owner_of({}, text, 7), groups
 
 
 def _status(data: bytes) -> object:

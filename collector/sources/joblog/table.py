@@ -250,6 +250,13 @@ PATTERNS: tuple[Pattern, ...] = (
         "nobody",
     ),
     Pattern(
+        "srun_node",
+        "srun: error: Node failure on ",
+        r"srun: error: Node failure on (?P<node>[\w.,\[\]-]{1,256})$",
+        "scheduler",
+        "nobody",
+    ),
+    Pattern(
         "srun",
         "srun: error:",
         r"srun: error: <node:s>: tasks? (?P<t>[\d,\[\]-]{1,1024}): (?P<why>.{1,256})$",

@@ -68,6 +68,15 @@ def time_limit(job: StoredJob) -> None:
     job.run()
 
 
+def node_failed(job: StoredJob) -> None:
+    """As Slurm 22.05 writes it when a slurmd is gone: the second line names a node that is left."""
+    job.line("n1", 90, "srun: error: Node failure on n2")
+    why = " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
+    job.line("n1", 90, CANCEL.format(why=why).replace("slurmstepd", "slurmstepd-n1"))
+    job.line("n1", 90, "srun: error: n1: tasks 0-3: Terminated")
+    job.run()
+
+
 def operator(job: StoredJob) -> None:
     """Somebody cancels it; an XID that it survived an hour before has nothing to do with that."""
     job.event("n1", 40, "xid", gpu=0, code=94)
@@ -147,6 +156,7 @@ DEATHS = (
     ),
     Death(segfault, "signal", ("rank 3 on n1", "SIGSEGV")),
     Death(time_limit, "time_limit", ("time limit", "Slurm", "--signal=B:USR1@300")),
+    Death(node_failed, "node_failed", ("lost one of its nodes: node n2", "until it is checked")),
     Death(
         operator,
         "cancelled",

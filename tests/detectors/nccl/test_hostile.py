@@ -30,6 +30,7 @@ PATTERNS = [
     "cuda",
     "comm_life",
     "slurm_cancel",
+    "srun_node",
     "xid",
     "wd_timeout",
     "segv",
