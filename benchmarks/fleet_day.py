@@ -105,6 +105,8 @@ class Day:
         ]
         self._gateways: dict[str, AgentProcess] = {}
         self._ticks, self._hours = _Ticks(), 0
+        self._middle_s = run.topology.begin_ns // SECOND_NS + run.seconds / 2
+        self._kill_is_over = False
         self._witness = folder  # where the gateway stores that is not killed
 
     def outcome(self) -> Outcome:
@@ -167,12 +169,11 @@ class Day:
         """Kill the gateway that reports when half of the day is judged, and start it again; how
         long the cluster had none.
         """
-        middle_s = self._run.topology.begin_ns // SECOND_NS + self._run.seconds / 2
         servers: list[Mortal] = [server, first, second]
         until(
             lambda: (
                 self._told(min(self._ticks.of(first), self._ticks.of(second)), publishing)
-                >= middle_s
+                >= self._middle_s
             ),
             "mid-day",
             PATIENCE_S,
@@ -188,6 +189,7 @@ class Day:
         took_s = time.monotonic() - begun_s
         again = start(leads.storage.name)
         until(lambda: RESTORED in again.log, "its snapshot", servers=[server, again])
+        self._kill_is_over = True
         return took_s
 
     def _told(self, judged_s: float, publishing: Any) -> float:
@@ -214,8 +216,12 @@ class Day:
 
     async def _publish(self, client: Any) -> None:
         stream, sent_s = client.jetstream(), 0
+        # Who was killed has to be sent some of the day when it is back, however short the day is.
+        held_s = self._middle_s + min(AHEAD_S, self._run.seconds / 4)
         for number, (host, payload, message) in enumerate(self._fleet.batches()):
             headers = {"Nats-Msg-Id": message}
+            while self._fleet.last_ns // SECOND_NS > held_s and not self._kill_is_over:
+                await asyncio.sleep(ASKED_S)
             await stream.publish(subjects.frames("c1", host), payload, headers=headers, timeout=60)
             if number % 1000 == 0 and self._fleet.last_ns // SECOND_NS > sent_s + AHEAD_S // 2:
                 sent_s = self._fleet.last_ns // SECOND_NS

@@ -35,6 +35,8 @@ LEFT_OUT = {
     "F10": "what a cold plate did before is learnt in days",
     "F11": "paste ages for days",
     "F31": "six faults of one node in a month",
+    "F86": "a roll-out takes all nodes of a model",
+    "F87": "a roll-out takes all racks",
 }
 APART_S = 1800.0  # incidents within ten minutes may be one; an hour or two are for scores
 # Jobs short and small enough that there is a place for each scenario.
