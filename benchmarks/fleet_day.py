@@ -220,13 +220,16 @@ class Day:
         held_s = self._middle_s + min(AHEAD_S, self._run.seconds / 4)
         for number, (host, payload, message) in enumerate(self._fleet.batches()):
             headers = {"Nats-Msg-Id": message}
-            while self._fleet.last_ns // SECOND_NS > held_s and not self._kill_is_over:
+            while self._early(held_s):  # noqa: ASYNC110 - of another thread
                 await asyncio.sleep(ASKED_S)
             await stream.publish(subjects.frames("c1", host), payload, headers=headers, timeout=60)
             if number % 1000 == 0 and self._fleet.last_ns // SECOND_NS > sent_s + AHEAD_S // 2:
                 sent_s = self._fleet.last_ns // SECOND_NS
                 while self._slowest() < sent_s - AHEAD_S:  # noqa: ASYNC110 - of other processes
                     await asyncio.sleep(ASKED_S)
+
+    def _early(self, held_s: float) -> bool:
+        return not self._kill_is_over and self._fleet.last_ns // SECOND_NS > held_s
 
     def _slowest(self) -> float:
         """The second that all gateways which run have judged."""

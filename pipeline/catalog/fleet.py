@@ -57,8 +57,8 @@ TOO_LATE = Metric(
 SPENT = Metric(
     "tocsin_fleet_cpu_seconds_total",
     "counter",
-    "CPU time by step: read (decoding batches), join (hosts into frames), judge. A gateway keeps up "
-    "while all three together grow by less than 1 a second.",
+    "CPU time by step: read (decoding batches), join (hosts into frames), judge. A gateway keeps "
+    "up while all three together grow by less than 1 a second.",
     ("step",),
 )
 INCIDENT = Metric(
