@@ -1,4 +1,4 @@
-"""What each process has been told by which channel: a channel that failed is tried again a few
+"""Which hints each process was given by which channel: a channel that failed is tried again a few
 times, one that worked never.
 """
 
@@ -44,7 +44,7 @@ class Given:
             self._tries = {}
 
     def due(self, who: Subscription, one: Mapping[str, Any], now: float) -> Subscription | None:
-        """The process with the channels by which it is to be told now; None: by none."""
+        """The process with the channels by which it is to get a hint now; None: by none."""
         left = [
             channel
             for channel in who.channels

@@ -36,7 +36,7 @@ class Subscription:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Ways in which it wants to be told."""
+        """Ways in which it wants its hints."""
         wanted = {"file": self.file, "signal": self.signal, "port": self.port}
         return tuple(name for name, how in wanted.items() if how)
 

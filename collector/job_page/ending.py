@@ -198,7 +198,7 @@ def survived(clue: Clue, phases: Sequence[Phase]) -> bool:
 
 def _lost_gpu(run: JobRun, incidents: Sequence[Row], phases: Sequence[Phase]) -> Ending | None:
     """An incident that pages for hardware about one of its GPUs, after which it made no step: a
-    rank that stalls or a slow GPU is told as a page about a GPU too, and no GPU has failed.
+    rank that stalls or a slow GPU is reported as a page about a GPU too, and no GPU has failed.
     """
     for row in incidents:
         if fault_of(row["fault"]).origin != "hardware" or fault_class(row["fault"]) == "straggler":

@@ -11,12 +11,12 @@ from collector.job_page.style import COLOURS, STYLE
 from collector.job_page.words import (
     PHASES,
     clock,
+    clue_text,
     hours,
     named,
     other_runs,
     places,
     ran,
-    told,
 )
 from collector.web.page.markup import Html, Node, el, join
 from pipeline.short_ids import short
@@ -126,4 +126,6 @@ def _incidents(life: Life) -> list[tuple[Node, ...]]:
 
 
 def _clues(life: Life) -> list[tuple[Node, ...]]:
-    return [(clock(c.time_ns), c.host, c.sort.replace("_", " "), told(life, c)) for c in life.clues]
+    return [
+        (clock(c.time_ns), c.host, c.sort.replace("_", " "), clue_text(life, c)) for c in life.clues
+    ]

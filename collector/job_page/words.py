@@ -121,7 +121,7 @@ def clue_lines(life: Life) -> Iterator[str]:
     """The first clues."""
     for clue in life.clues[:MAX_CLUES]:
         head = f"{clock(clue.time_ns)}  {clue.sort.replace('_', ' '):14} "
-        text = f"{head}{clue.host}: {told(life, clue)}"
+        text = f"{head}{clue.host}: {clue_text(life, clue)}"
         yield from textwrap.wrap(
             text, WIDTH - 2, subsequent_indent=" " * len(head), max_lines=3, placeholder=" ..."
         )
@@ -129,7 +129,7 @@ def clue_lines(life: Life) -> Iterator[str]:
         yield f"... {len(life.clues) - MAX_CLUES} more"
 
 
-def told(life: Life, clue: Clue) -> str:
+def clue_text(life: Life, clue: Clue) -> str:
     """What a clue says, and whether the job went on after it."""
     went_on = "the job went on after it: " if survived(clue, life.phases) else ""
     return f"{went_on}{named(life, clue.text)}"

@@ -4,7 +4,7 @@ pressure stall information of the kernel (Documentation/accounting/psi.rst), as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,15 @@ def job_fills() -> dict[str, float]:
     return {**running, **dict.fromkeys(OF_JOB, np.nan), "age": 0.0}
 
 
+def _shares(
+    columns: Columns, frame: Frame, counters: Mapping[str, tuple[str, float]]
+) -> Iterator[tuple[str, Floats, NDArray[np.bool_]]]:
+    """Name, share of the time and whether it was read, of each counter in a frame."""
+    for name, (counter, per) in counters.items():
+        share = columns.wide(per_second(frame, counter) / per)
+        yield name, share, np.isfinite(share)
+
+
 class Pressure:
     """Of the nodes in ``columns``."""
 
@@ -56,9 +65,7 @@ class Pressure:
             return
         columns = self._columns
         columns.show(frame)
-        for name, (counter, per) in COUNTERS.items():
-            share = columns.wide(per_second(frame, counter) / per)
-            fresh = np.isfinite(share)
+        for name, share, fresh in _shares(columns, frame, COUNTERS):
             columns[name] = np.where(fresh, share, columns[name])
             columns["age"] = np.where(fresh, 0.0, columns["age"])
 
@@ -89,9 +96,7 @@ class JobPressure:
             return
         columns = self._columns
         columns.show(frame)
-        for name, (counter, per) in OF_JOB.items():
-            share = columns.wide(per_second(frame, counter) / per)
-            fresh = np.isfinite(share)
+        for name, share, fresh in _shares(columns, frame, OF_JOB):
             columns[f"total_{name}"] = columns[f"total_{name}"] + np.where(fresh, share, 0.0)
             columns[f"count_{name}"] = columns[f"count_{name}"] + fresh
 

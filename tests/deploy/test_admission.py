@@ -74,12 +74,7 @@ def test_kubernetes_own_plugin_judges_likewise(tmp_path: Path) -> None:
     """The code of kube-apiserver: no warning about types, and every verdict as expected."""
     found = by_kubernetes(tmp_path, POLICY, BINDING, WRITES)
     assert found.warnings == []
-    wrong = [
-        (write.tries, verdict)
-        for write, verdict in zip(WRITES, found.verdicts, strict=True)
-        if write.refused not in verdict or bool(verdict) != bool(write.refused)
-    ]
-    assert wrong == []
+    assert found.wrong(WRITES) == []
 
 
 @pytest.mark.integration

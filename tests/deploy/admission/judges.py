@@ -81,6 +81,14 @@ class Plugin(NamedTuple):
     warnings: list[str]
     verdicts: list[str]
 
+    def wrong(self, writes: Sequence[Write]) -> list[tuple[str, str]]:
+        """Writes whose verdict is not the expected one, with it."""
+        return [
+            (write.tries, verdict)
+            for write, verdict in zip(writes, self.verdicts, strict=True)
+            if write.refused not in verdict or bool(verdict) != bool(write.refused)
+        ]
+
 
 def by_kubernetes(
     folder: Path, policy: Manifest, binding: Manifest, writes: Sequence[Write]
