@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.frame import Device, same_devices
 from pipeline.observation import Observation
+from pipeline.round import Round
 
 
 class Parts(Sequence[Observation]):
@@ -45,6 +46,8 @@ class Parts(Sequence[Observation]):
 
     def devices(self, place: int, number: int) -> tuple[Device, ...]:
         """The devices of a node in one of the frames."""
+        if isinstance(self._group, Round):
+            return self._group.devices(place, number)
         return self._group[place].frames[number].devices
 
     @cached_property

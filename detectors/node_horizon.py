@@ -18,7 +18,7 @@ from detectors.node_detectors import Asked, Crews, Separately, Together
 from detectors.node_fusions import NodeFusions
 from detectors.node_sleepers import Recent
 from pipeline.failing import Failing
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Frame, schema_of
 from pipeline.guard import Guard
 from pipeline.interfaces import Detector, Fusion
@@ -27,6 +27,7 @@ from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
 from pipeline.plain import finding_from, plain
 from pipeline.rates import Rates
+from pipeline.round import Round
 
 DEFAULT_PERIOD_S = 1.0
 FACTS = "facts"  # label in a state
@@ -48,6 +49,13 @@ class _Key(NamedTuple):
     shape: Shape
     late: bool
     period_s: float
+
+
+class Said(NamedTuple):
+    """Of one observation."""
+
+    findings: tuple[Finding, ...]
+    incidents: tuple[Incident, ...]
 
 
 class NodeHorizon:
@@ -98,6 +106,11 @@ class NodeHorizon:
         for detector in self._detectors:
             detector.know(self._order)
 
+    def order(self, names: Iterable[str]) -> None:
+        """Nodes that come, in this order, after those that are known."""
+        for name in names:
+            self._order.setdefault(name, len(self._order))
+
     def judge(self, batch: Sequence[Observation]) -> list[JudgedObservation]:
         """What each node's agent says, in the order of the batch, with the observations as they
         came.
@@ -105,19 +118,56 @@ class NodeHorizon:
         At most one observation of a node: ValueError where there are more.
         """
         judged: dict[str, JudgedObservation] = {}
-        for group, key in self._groups(batch):
+        for group, key in self._groups(batch, [self._is_late(one) for one in batch]):
             judged |= self._group(group, key)
         return [judged[observation.host] for observation in batch]
+
+    def judge_round(self, one: Round) -> Mapping[str, Said]:
+        """As ``judge``, of what is joined already: the nodes of which something is said.
+
+        What cannot be judged at once (nodes of several paces, some of whose frames come late, in
+        another order than before) is judged as ``judge`` does.
+        """
+        periods = {self._period_of(name, one.source) for name in one.names}
+        late = self._late(one)
+        numbers = [self._order.setdefault(name, len(self._order)) for name in one.names]
+        if len(periods) == 1 and len(set(late)) == 1 and numbers == sorted(numbers):
+            whole = self._joiner.join_round(one)
+            found, incidents = self._judged(whole, one, periods.pop(), late=late[0])
+        else:
+            found, incidents = {}, {}
+            for group, key in self._groups(one, late):
+                whole = self._joiner.join(group)
+                some = self._judged(whole, group, key.period_s, late=key.late)
+                found |= some[0]
+                incidents |= some[1]
+        return {
+            host: Said(tuple(found.get(host, ())), incidents.get(host, ()))
+            for host in {**found, **incidents}
+        }
+
+    def _late(self, one: Round) -> list[bool]:
+        """As ``_is_late``, of each."""
+        late = [False] * len(one)
+        for rows in one.frames:
+            monos = rows.mono_ns.tolist()
+            for place, (name, boot, mono_ns) in enumerate(
+                zip(one.names, one.boots, monos, strict=True)
+            ):
+                late[place] |= self._is_after(name, one.source, rows.schema.kind, boot, mono_ns)
+        return late
 
     def _period(self, _host: str, source: str) -> float:
         return self._periods.get(source, DEFAULT_PERIOD_S)
 
-    def _groups(self, batch: Sequence[Observation]) -> Iterator[tuple[list[Observation], _Key]]:
+    def _groups(
+        self, batch: Sequence[Observation], lates: Sequence[bool]
+    ) -> Iterator[tuple[list[Observation], _Key]]:
         """What can be joined: of one shape and cadence, and all in time or all late."""
         groups: dict[_Key, list[Observation]] = {}
-        for one in batch:
+        for one, late in zip(batch, lates, strict=True):
             period_s = self._period_of(one.host, one.source)
-            groups.setdefault(_Key(shape_of(one), self._is_late(one), period_s), []).append(one)
+            groups.setdefault(_Key(shape_of(one), late, period_s), []).append(one)
         for key, group in groups.items():
             for one in group:
                 self._order.setdefault(one.host, len(self._order))
@@ -125,28 +175,38 @@ class NodeHorizon:
 
     def _is_late(self, one: Observation) -> bool:
         """Whether a frame comes twice, or after a later one of its source."""
-        late = False
-        for frame in one.frames:
-            key = (one.host, one.source, frame.kind)
-            boot, last_ns = self._read_ns.get(key, ("", -1))
-            if boot == one.boot_id and frame.mono_ns <= last_ns:
-                late = True
-            else:
-                self._read_ns[key] = one.boot_id, frame.mono_ns
-        return late
+        after = [
+            self._is_after(one.host, one.source, frame.kind, one.boot_id, frame.mono_ns)
+            for frame in one.frames
+        ]
+        return any(after)
+
+    def _is_after(self, host: str, source: str, kind: str, boot_id: str, mono_ns: int) -> bool:
+        key = (host, source, kind)
+        boot, last_ns = self._read_ns.get(key, ("", -1))
+        if boot == boot_id and mono_ns <= last_ns:
+            return True
+        self._read_ns[key] = boot_id, mono_ns
+        return False
 
     def _group(self, group: Sequence[Observation], key: _Key) -> dict[str, JudgedObservation]:
         whole = self._joiner.join(group)
-        rated = tuple(self._rated(whole.source, key.period_s, f) for f in whole.frames)
-        whole = replace(whole, frames=rated)
-        batch, found = self.find(whole, Parts(whole, group), late=key.late)
-        incidents = {} if self._fusions is None else self._fusions.update(batch, found)
+        found, incidents = self._judged(whole, group, key.period_s, late=key.late)
         return {
             one.host: JudgedObservation(
                 one, tuple(found.get(one.host, ())), incidents.get(one.host, ())
             )
             for one in group
         }
+
+    def _judged(
+        self, whole: Observation, group: Sequence[Observation], period_s: float, *, late: bool
+    ) -> tuple[dict[str, list[Finding]], dict[str, tuple[Incident, ...]]]:
+        """Findings and incidents by node."""
+        rated = tuple(self._rated(whole.source, period_s, frame) for frame in whole.frames)
+        whole = replace(whole, frames=rated)
+        batch, found = self.find(whole, Parts(whole, group), late=late)
+        return found, {} if self._fusions is None else self._fusions.update(batch, found)
 
     def find(
         self, whole: Observation, parts: Parts, *, late: bool = False

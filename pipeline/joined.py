@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pipeline.frame import Device, Frame, same_devices
 from pipeline.node_times import NodeTimes
 from pipeline.observation import Observation
+from pipeline.round import JoinedRows, Round
 
 MAX_PLANS = 64  # joins of the same devices that are kept: one per source and set of nodes
 
@@ -103,10 +104,52 @@ class Joiner:
             ),
         )
 
+    def join_round(self, one: Round) -> Observation:
+        """As ``join``, of what is joined already. ValueError where a node is there twice."""
+        names = self._same_names(one.names)
+        counts = (
+            [len(one.events.get(place, ())) for place in range(len(names))] if one.events else 0
+        )
+        return Observation(
+            one.source,
+            "",
+            "",
+            int(one.seq[0]),
+            int(one.time_ns[0]),
+            int(one.mono_ns[0]),
+            int(one.duration_ns[0]),
+            frames=tuple(self._rows(names, one.boots, rows) for rows in one.frames),
+            events=tuple(chain.from_iterable(one.events.values())),
+            unread=tuple(chain.from_iterable(one.unread.values())),
+            outcome=one.outcomes[0],
+            error=one.errors[0],
+            nodes=NodeTimes(
+                names,
+                one.time_ns,
+                one.mono_ns,
+                one.boots,
+                np.repeat(np.arange(len(names)), counts),
+            ),
+        )
+
+    def _rows(self, names: tuple[str, ...], boots: tuple[str, ...], rows: JoinedRows) -> Frame:
+        plan = self._plan(names, rows.schema.kind, rows.parts)
+        return Frame(
+            rows.schema,
+            int(rows.time_ns[0]),
+            int(rows.mono_ns[0]),
+            plan.devices,
+            rows.gauges,
+            rows.counters,
+            rows.observed,
+            rows.sampled_ns,
+            nodes=NodeTimes(names, rows.time_ns, rows.mono_ns, boots, plan.node_of),
+        )
+
     def _frame(
         self, names: tuple[str, ...], boots: tuple[str, ...], frames: Sequence[Frame]
     ) -> Frame:
-        plan = self._plan(names, frames)
+        plan = self._plan(names, frames[0].kind, tuple(frame.devices for frame in frames))
         first = frames[0]
         times = NodeTimes.of(names, [(f.time_ns, f.mono_ns) for f in frames], boots, plan.node_of)
         return Frame(
@@ -132,21 +175,27 @@ class Joiner:
                 del self._names[next(iter(self._names))]
         return known
 
-    def _plan(self, names: tuple[str, ...], frames: Sequence[Frame]) -> _Plan:
-        parts = tuple(frame.devices for frame in frames)
-        known = self._known(frames[0].kind, parts)
+    def _plan(
+        self, names: tuple[str, ...], kind: str, parts: tuple[tuple[Device, ...], ...]
+    ) -> _Plan:
+        known = self._known(kind, parts)
         if known is None:
-            parts = tuple(map(self._same_devices, repeat(frames[0].kind), names, parts))
-            known = self._known(frames[0].kind, parts)
+            given, parts = parts, tuple(map(self._same_devices, repeat(kind), names, parts))
+            known = self._known(kind, parts)
+            if known is not None:  # as other objects: known by these too from now on
+                self._keep(kind, replace(known, parts=given))
         if known is None:
             counts = [len(part) for part in parts]
             node_of = np.repeat(np.arange(len(parts)), counts).astype(np.intp)
             # It keeps the tuples, so that an id stays theirs.
             known = _Plan(parts, tuple(chain.from_iterable(parts)), node_of)
-            self._plans[frames[0].kind, *map(id, parts)] = known
-            if len(self._plans) > MAX_PLANS:
-                del self._plans[next(iter(self._plans))]
+            self._keep(kind, known)
         return known
+
+    def _keep(self, kind: str, plan: _Plan) -> None:
+        self._plans[kind, *map(id, plan.parts)] = plan
+        if len(self._plans) > MAX_PLANS:
+            del self._plans[next(iter(self._plans))]
 
     def _known(self, kind: str, parts: tuple[tuple[Device, ...], ...]) -> _Plan | None:
         """The plan of these tuples, which is the newest then."""

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from pipeline.distinct import distinct
+from pipeline.round import Round
 from pipeline.store.decode.nodes import Seen, nodes
 from pipeline.store.decode.reads import usual_steps
+from pipeline.store.decode.rounds import ordered, rounds
+from pipeline.store.decode.stretch import Stretch
 from pipeline.store.decode.stretches import TABLES, stretches
 from pipeline.store.files.layout import HOUR_US
 from pipeline.store.files.live import hours_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Longs = NDArray[np.int64]
+
+    Wanted = Callable[[Longs], NDArray[np.bool_]]  # by unix times in microseconds
 
 
 def replay(
@@ -33,12 +47,33 @@ def replay(
 class Part:
     """An hour, or several that cannot be separated, up to ``end_us``, unix time in microseconds:
     the observations of each node, by its name. They may be read in turn. ``periods``: seconds
-    between two reads, as most are, by node and source.
+    between two reads, as most are, by node and source. ``stretch``: what it is made of.
     """
 
     end_us: int
     nodes: Iterator[tuple[str, Iterator[Seen]]]
     periods: Mapping[tuple[str, str], float]
+    stretch: Stretch
+    wanted: Wanted
+
+    def names(self) -> list[str]:
+        """Its nodes, as ``nodes`` has them."""
+        codes = distinct(self.stretch.machine).tolist()
+        return sorted(self.stretch.names[code] for code in codes)
+
+    def rounds(self, names: Sequence[str]) -> Iterator[Round]:
+        """The observations of some nodes joined, in place of ``nodes``."""
+        return rounds(self.stretch, names, self.wanted)
+
+    def last(self, names: Sequence[str]) -> dict[tuple[str, str], int]:
+        """The number of the last observation of each boot of some nodes, by node and boot id."""
+        stretch, found = self.stretch, dict[tuple[str, str], int]()
+        for name in names:
+            own = ordered(stretch, name)
+            own = own[self.wanted(stretch.reads.time_us[own])]
+            boots, seqs = stretch.reads.boot[own].tolist(), stretch.reads.seq[own].tolist()
+            found.update(((name, stretch.names[b]), s) for b, s in zip(boots, seqs, strict=True))
+        return found
 
 
 def parts(
@@ -64,10 +99,20 @@ def parts(
             if (since_us is None or at >= since_us) and (until_us is None or at < until_us):
                 yield seen
 
+    def wanted(time_us: Longs) -> NDArray[np.bool_]:
+        found = np.ones(len(time_us), np.bool_)
+        if since_us is not None:
+            found &= time_us >= since_us
+        if until_us is not None:
+            found &= time_us < until_us
+        return found
+
     for stretch in stretches(root, hours, tables, hosts):
         end_us = int(stretch.reads.time_us.max(initial=0)) // HOUR_US * HOUR_US + HOUR_US
         yield Part(
             end_us,
             ((name, spanned(node)) for name, node in nodes(stretch)),
             usual_steps(stretch.reads, stretch.machine, stretch.names),
+            stretch,
+            wanted,
         )

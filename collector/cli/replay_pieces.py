@@ -20,7 +20,7 @@ from collector.replaying.arrivals import cut_of
 from collector.replaying.cadences import Cadences
 from collector.replaying.fleet import rejudge_fleet
 from collector.replaying.lines import differences, lines
-from collector.replaying.nodes import rejudge_hours
+from collector.replaying.nodes import JudgedRound, rejudge_hours
 from collector.replaying.rejudge import Rejudged
 from collector.replaying.stored import Span, stored_hours
 from detectors.node_horizon import NodeHorizon
@@ -95,6 +95,11 @@ class Counted:
                 self._devices[key] = frame.devices
                 self.nodes |= {device.host for device in frame.devices}
 
+    def add_silent(self, host: str) -> None:
+        """One more, of a node, without a line."""
+        self.count["observation"] += 1
+        self.nodes.add(host)
+
     def add(self, other: Counted) -> None:
         """Those of a piece."""
         self.count += other.count
@@ -158,14 +163,39 @@ def _of_nodes(question: Question, root: Path, counted: Counted, step: Step) -> I
     for hours, every in rejudge_hours(stored, made, cadences=cadences):
         found: list[Line] = []
         last_ns: dict[str, int] = {}
-        for again in every:
-            one = again.now.observation
-            step(one.time_ns)
-            # A node's own order is kept where its clock was set back.
-            last_ns[one.host] = max(last_ns.get(one.host, 0), one.time_ns)
+        for again in _told(question, every, counted, step, last_ns):
+            host = again.now.observation.host
             texts = _texts(question, again, counted)
-            found += (Line(hours.is_logged, last_ns[one.host], one.host, text) for text in texts)
+            found += (Line(hours.is_logged, last_ns[host], host, text) for text in texts)
         yield from sorted(found, key=lambda line: line.place)
+
+
+def _told(
+    question: Question,
+    every: Iterable[JudgedRound | Rejudged],
+    counted: Counted,
+    step: Step,
+    last_ns: dict[str, int],
+) -> Iterator[Rejudged]:
+    """What may have a line; the others are counted. ``last_ns`` has the latest time of each node
+    so far: its own order is kept where its clock was set back.
+    """
+    for one in every:
+        if not isinstance(one, JudgedRound):
+            seen = one.now.observation
+            step(seen.time_ns)
+            last_ns[seen.host] = max(last_ns.get(seen.host, 0), seen.time_ns)
+            yield one
+            continue
+        names, times_ns = one.round.names, one.round.time_ns.tolist()
+        step(max(times_ns))
+        told = one.told(compared=question.compare)
+        for place, (name, time_ns) in enumerate(zip(names, times_ns, strict=True)):
+            last_ns[name] = max(last_ns.get(name, 0), time_ns)
+            if place in told:
+                yield one.at(place)
+            elif question.shown.holds(time_ns // 1000):
+                counted.add_silent(name)
 
 
 def _of_fleet(question: Question, root: Path, counted: Counted, step: Step) -> Iterator[Line]:

@@ -5,15 +5,17 @@ running agent's log still has.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 from pipeline.arrival_cut import GATEWAY
 from pipeline.clock import SECOND_NS
 from pipeline.judged import JudgedObservation
-from pipeline.replay import parts
+from pipeline.replay import Part, parts
+from pipeline.round import Round
 from pipeline.store.decode.nodes import Seen
 from pipeline.store.decode.stretches import TABLES
 from pipeline.store.files.live import hours_of
@@ -42,15 +44,27 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """The nodes of some hours by ``names``, in their order; ``rounds`` gives the observations of
+    some of them joined, once: in place of the nodes' own.
+    """
+
+    names: Sequence[str]
+    rounds: Callable[[Sequence[str]], Iterator[Round]]
+
+
+@dataclass(frozen=True, slots=True)
 class Hours:
     """Observations up to ``end_us``, unix time in microseconds, of each node by its name; of files,
     or of an agent's log. ``periods``: seconds between two reads, as most are, by node and source.
+    ``joined``: the same nodes for those who judge many at once; None where there is only ``nodes``.
     """
 
     end_us: int
     nodes: Iterator[tuple[str, Iterator[JudgedObservation]]]
     is_logged: bool = False
     periods: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    joined: Joined | None = None
 
 
 def stored(root: Path, span: Span, hosts: Collection[str] = ()) -> Iterator[JudgedObservation]:
@@ -111,11 +125,21 @@ def stored_hours(
     since_us, until_us = span.since_us, span.until_us
     for part in parts(root, since_us=since_us, until_us=until_us, tables=tables, hosts=nodes):
         some = ((name, sealed(node)) for name, node in part.nodes if wanted(name))
-        yield Hours(part.end_us, some, periods=part.periods)
+        names = [name for name in part.names() if wanted(name)]
+        joined = Joined(names, partial(_joined, part, last if logged else None))
+        yield Hours(part.end_us, some, periods=part.periods, joined=joined)
     if logged:
         end_us = 1 + max(node[-1].observation.time_ns for node in logged.values()) // 1000
         rest = ((name, unsealed(node)) for name, node in logged.items())
         yield Hours(end_us, rest, is_logged=True, periods=_steps(logged))
+
+
+def _joined(
+    part: Part, last: dict[tuple[str, str], int] | None, names: Sequence[str]
+) -> Iterator[Round]:
+    if last is not None:
+        last.update(part.last(names))
+    return part.rounds(names)
 
 
 def hosts_of(root: Path, span: Span, hosts: Collection[str] = ()) -> set[str]:

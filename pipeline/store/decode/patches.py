@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     Longs = NDArray[np.int64]
     Array = NDArray[Any]
+
+
+MAX_SETS = 256  # of columns that are known again: files of one model and version have the same few
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +75,85 @@ class Converted:
         """Make them again where they are asked for again."""
         self._made.clear()
 
+    def gauge_rows(self, schema: Schema) -> frozenset[int]:
+        """Numbers in the schema of the gauges that vary."""
+        return _numbers(self.names, schema)[0]
+
+    def counter_rows(self, schema: Schema) -> frozenset[int]:
+        """Numbers in the schema of the counters that vary."""
+        return _numbers(self.names, schema)[1]
+
     def longs(self, name: str) -> Array:
         """A column of integers without nulls."""
         if name not in self._made:
-            self._made[name] = self._rows[name].cast(pa.int64()).to_numpy()
+            self._made[name] = _longs(self._rows[name])
         found: Array = self._made[name]
         return found
 
     def gauge(self, name: str) -> Array:
         """A column of numbers, NaN for null; as exact as floats are."""
         if name not in self._made:
-            column = self._rows[name]
-            if pa.types.is_decimal(column.type):
-                column = from_decimal(column)
-            self._made[name] = column.to_numpy()
+            self._made[name] = _gauge(self._rows[name])
         found: Array = self._made[name]
         return found
 
     def counter(self, name: str) -> tuple[Array, Array | None]:
         """A column of counters, and which were observed (None: all)."""
         if name not in self._made:
-            column = self._rows[name]
-            valid = column.is_valid().to_numpy() if column.null_count else None
-            values = pc.fill_null(column, 0) if column.null_count else column
-            self._made[name] = (values.cast(pa.uint64()).to_numpy(), valid)
+            self._made[name] = _counted(self._rows[name])
         found: tuple[Array, Array | None] = self._made[name]
         return found
+
+    def some_longs(self, name: str, rows: slice | Longs) -> Array:
+        """As ``longs``, of some rows."""
+        few = self._few(name, rows)
+        return self.longs(name)[rows] if few is None else _longs(few)
+
+    def some_gauge(self, name: str, rows: slice | Longs) -> Array:
+        """As ``gauge``, of some rows."""
+        few = self._few(name, rows)
+        return self.gauge(name)[rows] if few is None else _gauge(few)
+
+    def some_counter(self, name: str, rows: slice | Longs) -> tuple[Array, Array | None]:
+        """As ``counter``, of some rows."""
+        few = self._few(name, rows)
+        if few is not None:
+            return _counted(few)
+        values, valid = self.counter(name)
+        return values[rows], None if valid is None else valid[rows]
+
+    def _few(self, name: str, rows: slice | Longs) -> pa.ChunkedArray | None:
+        """The rows of a column, where they are so few that others need not be converted."""
+        if isinstance(rows, slice) and 2 * (rows.stop - rows.start) < self.size:
+            return self._rows[name].slice(rows.start, rows.stop - rows.start)
+        return None
+
+
+@lru_cache(MAX_SETS)
+def _numbers(names: frozenset[str], schema: Schema) -> tuple[frozenset[int], frozenset[int]]:
+    """Rows in frames of these columns: of gauges, and of counters."""
+    return (
+        frozenset(number for name, number in schema.gauge_row.items() if name in names),
+        frozenset(number for name, number in schema.counter_row.items() if name in names),
+    )
+
+
+def _longs(column: pa.ChunkedArray) -> Array:
+    found: Array = column.cast(pa.int64()).to_numpy()
+    return found
+
+
+def _gauge(column: pa.ChunkedArray) -> Array:
+    if pa.types.is_decimal(column.type):
+        column = from_decimal(column)
+    found: Array = column.to_numpy()
+    return found
+
+
+def _counted(column: pa.ChunkedArray) -> tuple[Array, Array | None]:
+    valid = column.is_valid().to_numpy() if column.null_count else None
+    values = pc.fill_null(column, 0) if column.null_count else column
+    return values.cast(pa.uint64()).to_numpy(), valid
 
 
 def runs(
