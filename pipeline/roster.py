@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from pipeline.arrival import Arrival
 from pipeline.block import Block, Layout, block_of
 from pipeline.clock import SECOND_NS
-from pipeline.frame import Device, Frame, blank, schema_of
+from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Observation
 from pipeline.plain import plain_device
+from pipeline.room import Room, Rooms
 
 FLEET = "fleet"  # host and boot of joined observations
 READ = "read"  # in a state: when each host was read
@@ -35,6 +36,7 @@ class _Rows:
     # The boot and the monotonic time at which each host was read last.
     read: dict[str, tuple[str, int]] = field(default_factory=dict)
     begins: dict[str, int] = field(default_factory=dict)  # first row of each host
+    rooms: Rooms = field(default_factory=Rooms)
     _plain: bytes = b""  # as plain values; made where it is asked for, then kept
 
     def plain(self) -> bytes:
@@ -168,22 +170,14 @@ class Roster:
     ) -> Frame:
         rows = self._rows.setdefault((source, kind), _Rows())
         rows.place(blocks)
-        gauges, counters, observed = blank(kind, rows.devices)
-        sampled = np.zeros(len(rows.devices), np.int64)
         alike: dict[Layout, list[tuple[int, Block]]] = {}
         for host, block in blocks.items():
             alike.setdefault(block.layout, []).append((rows.begins[host], block))
+        only = next(iter(alike)) if len(alike) == 1 and len(blocks) == len(rows.parts) else None
+        room = rows.rooms.free(kind, len(rows.devices), only)
         for layout, placed in alike.items():
             placed.sort(key=_begin)
-            its = [block for _, block in placed]
-            at = _rows_of(placed)
-            sampled[at] = np.concatenate([block.sampled_ns for block in its])
-            measured, counted = layout.gauges, layout.counters
-            if not isinstance(at, slice):
-                measured, counted = measured[:, None], counted[:, None]
-            gauges[measured, at] = np.concatenate([block.gauges for block in its], axis=1)
-            counters[counted, at] = np.concatenate([block.counters for block in its], axis=1)
-            observed[counted, at] = _observed(its)
+            _write(room, layout, _rows_of(placed), [block for _, block in placed])
         passed_s = [
             rows.passed_s(host, boots[host], blocks[host].mono_ns) if host in blocks else np.nan
             for host in rows.parts
@@ -193,10 +187,7 @@ class Roster:
             time_ns,
             self._mono_ns,
             rows.devices,
-            gauges,
-            counters,
-            observed,
-            sampled,
+            *room.shown(),
             passed_s=np.repeat(passed_s, [len(devices) for devices in rows.parts.values()]),
         )
 
@@ -214,6 +205,20 @@ def _rows_of(placed: Sequence[tuple[int, Block]]) -> slice | NDArray[np.intp]:
     return np.concatenate(
         [np.arange(begin, begin + width) for begin, width in zip(begins, widths, strict=True)]
     )
+
+
+def _write(
+    room: Room, layout: Layout, at: slice | NDArray[np.intp], blocks: Sequence[Block]
+) -> None:
+    """The values of blocks of one layout at these rows."""
+    room.layouts.add(layout)
+    room.sampled_ns[at] = np.concatenate([block.sampled_ns for block in blocks])
+    measured, counted = layout.gauges, layout.counters
+    if not isinstance(at, slice):
+        measured, counted = measured[:, None], counted[:, None]
+    room.gauges[measured, at] = np.concatenate([block.gauges for block in blocks], axis=1)
+    room.counters[counted, at] = np.concatenate([block.counters for block in blocks], axis=1)
+    room.observed[counted, at] = _observed(blocks)
 
 
 def _observed(blocks: Sequence[Block]) -> NDArray[np.bool_] | bool:

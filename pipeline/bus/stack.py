@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -159,7 +159,8 @@ def read_about(raw: bytes, host: str) -> About:
         raise ValueError(f"{columns} columns; {MAX_COLUMNS} at most")
     known = [n for n, name in enumerate(gauges) if text(name) in schema.gauge_row]
     counted = [n for n, name in enumerate(counters) if text(name) in schema.counter_row]
-    devices = tuple(device_from(device, host) for device in given["devices"])
+    texts: dict[str, str] = {}
+    devices = tuple(device_from(_shared(each, texts), host) for each in given["devices"])
     return About(
         layout_of(
             schema.kind, tuple(gauges[n] for n in known), tuple(counters[n] for n in counted)
@@ -171,6 +172,17 @@ def read_about(raw: bytes, host: str) -> About:
         counted if len(counted) < len(counters) else None,
         TIMES + len(devices) * (1 + columns),
     )
+
+
+def _shared(device: Any, texts: dict[str, str]) -> Any:
+    """A device whose equal texts are one object: 144 NVLinks name their 8 GPUs, model and driver
+    each. Values of another type stay, for ``device_from`` to refuse.
+    """
+    *names, attributes = device
+    for key, value in attributes.items():
+        if type(value) is str:
+            attributes[key] = texts.setdefault(value, value)
+    return (*(texts.setdefault(n, n) if type(n) is str else n for n in names), attributes)
 
 
 def decode_groups(

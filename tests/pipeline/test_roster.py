@@ -124,3 +124,30 @@ def arrival(one: Observation) -> Arrival:
     """As it arrives at a gateway."""
     raw = encode(Batch(one.host, "s", 0, -1, one.time_ns, (JudgedObservation(one),)))
     return Decoder().decode(raw).arrivals[0]
+
+
+def test_a_frame_that_is_held_keeps_its_values() -> None:
+    """Arrays are used again, but only those that nobody sees, not even by a column."""
+    roster = Roster()
+    columns = []
+    for second in range(6):
+        (frame,) = roster.join([seen("a", second), seen("b", 7, at_s=second)]).frames
+        columns.append((frame.gauge("power_milliwatts"), frame.sampled_ns))
+        del frame
+    assert [column[0] for column, _ in columns] == [*range(6)]
+
+
+def test_arrays_that_nobody_holds_are_used_again_with_nothing_in_them() -> None:
+    """Nor what another host or another column had there."""
+    roster = Roster()
+    (frame,) = roster.join([seen("a", 1), seen("b", 2)]).frames
+    its = id(frame.gauges.base)
+    del frame
+    gpu = Device("b", "gpu", "b-0")
+    times_ns = (NOW_NS + SECOND_NS, 7)
+    other = frame_of("gpu", [(gpu, {"temperature_celsius": 40.0})], *times_ns)
+    (frame,) = roster.join([Observation("nvml", "b", "b", 0, *times_ns, 0, (other,))]).frames
+    assert id(frame.gauges.base) == its
+    assert np.isnan(frame.gauge("power_milliwatts")).all()
+    assert frame.counter("energy_millijoules")[1].tolist() == [False, False]
+    assert np.isnan(frame.gauge("temperature_celsius")).tolist() == [True, False]

@@ -241,3 +241,13 @@ def test_damage_is_refused_or_changes_values_only(data: st.DataObject) -> None:
         assert isinstance(judged.observation, Observation)
         assert {d.host for f in judged.observation.frames for d in f.devices} <= {back.host}
         assert all(isinstance(f.gauges, np.ndarray) for f in judged.observation.frames)
+
+
+def test_equal_texts_of_a_hosts_devices_are_one_object() -> None:
+    """144 NVLinks say of which GPU they are, of which model and driver: 150 kB of each host."""
+    devices = [Device("n1", "nvlink", f"GPU-0/{n}", {"gpu": "GPU-" + "0" * 9}) for n in range(2)]
+    frame = frame_of("nvlink", [(each, {"state": 1.0}) for each in devices], 1_000, 2)
+    back = decode(encode(batch([JudgedObservation(observed(FakeClock(), frame))])))
+    one, other = back.judged[0].observation.frames[0].devices
+    assert one.attributes["gpu"] is other.attributes["gpu"]
+    assert one.attributes == devices[0].attributes
