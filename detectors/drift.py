@@ -33,8 +33,9 @@ from pipeline.observation import Observation
 BLOCK_S = 600.0
 # it must have differed for so long: rollouts and repairs take hours
 DECLARED_NS, MAJORITY_NS = 3600 * 10**9, 24 * 3600 * 10**9
-# A later version than the majority's: the first nodes of a rollout run it days before others.
-FIRST_OF_ROLLOUT_NS = 7 * 24 * 3600 * 10**9
+# A later version than the majority's: the first nodes of a rollout run it days before others. And
+# so long a rollout may pause, as nodes are drained when their jobs end.
+ROLLOUT_NS = 7 * 24 * 3600 * 10**9
 MIN_DEVICES, MAJORITY = 4, 0.8  # of one model
 # more hosts than this differ in the same way: a rollout
 ROLLOUT_HOSTS, ROLLOUT_SHARE = 3, 0.05
@@ -44,9 +45,12 @@ ROLLOUT_HOSTS, ROLLOUT_SHARE = 3, 0.05
 FACTS: Mapping[str, tuple[str, ...]] = {
     "gpu": ("driver_version", "vbios", "inforom_image"),
     "ib_port": ("firmware", "mtu", "gid"),
-    "node": ("kernel", "mlx5_driver"),
+    "node": ("kernel", "mlx5_driver", "bios_version"),
 }
-MODES: Mapping[str, tuple[str, ...]] = {"gpu": ("ecc_mode_current", "persistence_mode")}
+MIG = "mig_mode_current"
+MODES: Mapping[str, tuple[str, ...]] = {"gpu": ("ecc_mode_current", "persistence_mode", MIG)}
+# Modes that sites give whole nodes on purpose: devices are compared with those of their host.
+WITHIN_HOST = frozenset({MIG})
 POWER_LIMIT = "power_limit"  # the enforced one, in watts
 MODEL: Mapping[str, tuple[str, ...]] = {
     "gpu": ("name", "board_part_number"),
@@ -56,10 +60,13 @@ MODEL: Mapping[str, tuple[str, ...]] = {
 COMPARED = tuple(
     f"{kind}.{fact}" for kind in FACTS for fact in (*FACTS[kind], *MODES.get(kind, ()))
 )
+LIMITS = ("power_limit_enforced_milliwatts", "power_limit_requested_milliwatts")
 # which is not compared with others' limits: sites cap nodes on purpose
 DECLARABLE = (*COMPARED, f"gpu.{POWER_LIMIT}")
 # facts whose values are versions
-VERSIONS = frozenset({"driver_version", "vbios", "firmware", "kernel", "mlx5_driver"})
+VERSIONS = frozenset(
+    {"driver_version", "vbios", "firmware", "kernel", "mlx5_driver", "bios_version"}
+)
 # facts that all devices of a host share
 OF_HOST = frozenset({"driver_version", "kernel", "mlx5_driver"})
 DECLARED = "declared"
@@ -81,7 +88,12 @@ class _Odd(NamedTuple):
         """For how long it must have differed."""
         if self.basis == DECLARED:
             return DECLARED_NS
-        return FIRST_OF_ROLLOUT_NS if self.newer and not self.rollout else MAJORITY_NS
+        return ROLLOUT_NS if self.newer and not self.rollout else MAJORITY_NS
+
+    @property
+    def moves(self) -> bool:
+        """Whether it waits while others still come to what it should be."""
+        return self.basis != DECLARED and not self.newer
 
 
 class _Found(NamedTuple):
@@ -104,13 +116,20 @@ class _Compared(NamedTuple):
 PAGE = Page(
     formula=(
         "fact of a device != declared value for 1 h, or != the value of 80 % of its model for 24 h "
-        "(7 d where it is a later version)"
+        "in which no other device came to that value (7 d at most; 7 d where it is a later version)"
     ),
     sources=("IBTA, InfiniBand Architecture Specification volume 1, 4.1.1 (GID)",),
-    shows=gpu_columns("ecc_mode_current", "persistence_mode"),
+    shows=gpu_columns("ecc_mode_current", "persistence_mode", "mig_mode_current"),
     needs=Needs(
         60.0,
-        (("gpu.ecc_mode_current", "gpu.persistence_mode", "gpu.power_limit_enforced_milliwatts"),),
+        (
+            (
+                "gpu.ecc_mode_current",
+                "gpu.persistence_mode",
+                "gpu.mig_mode_current",
+                "gpu.power_limit_enforced_milliwatts",
+            ),
+        ),
     ),
     next_step=(
         "Bring the node to the fleet's version or setting at its next drain. What it should be can "
@@ -119,10 +138,7 @@ PAGE = Page(
     clears=(
         "At the next comparison, ten minutes later at most, that finds the value as it should be."
     ),
-    unscored=(
-        "no scenario has a node with another version or setting. What is declared is a fact, and a "
-        "majority is counted: there is no threshold to trade."
-    ),
+    scored_as=("drift",),
     limits=(
         Default(
             "compared", ", ".join(COMPARED), "what; the power limit only with what is declared"
@@ -135,8 +151,11 @@ class Drift(Stateful):
     """Compares versions and modes once in ten minutes; a ticket where one has differed for a day,
     from what is declared for an hour.
 
-    Where many hosts differ alike it is a rollout, and an info finding; a version that is later than
-    the others' is the first of one, and a ticket after a week. ``declared`` (the setting
+    Where many hosts differ alike it is a rollout, and an info finding, until it has stopped for a
+    week. While others still come to what the majority has, those that are left wait, for a week at
+    most: nodes are drained when their jobs end. A version that is later than the others' is the
+    first of a rollout, and a ticket after a week. GPUs in MIG mode are compared with those of
+    their own host alone, as sites divide whole nodes on purpose. ``declared`` (the setting
     `detectors.drift.declared`) maps ``kind.fact`` to the value that all devices should have, as in
     ``{"gpu.driver_version": "580.95.05"}``; its mistakes are a ValueError.
 
@@ -144,7 +163,7 @@ class Drift(Stateful):
     Traceback (most recent call last):
         ...
     ValueError: gpu.colour is not compared; there are gpu.driver_version, gpu.vbios, gpu.inforom_image, gpu.ecc_mode_current, \
-gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, node.mlx5_driver, gpu.power_limit
+gpu.persistence_mode, gpu.mig_mode_current, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, node.mlx5_driver, node.bios_version, gpu.power_limit
     """  # noqa: E501 - an example or a table
 
     name = "drift"
@@ -156,6 +175,7 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
             key: _text(key.partition(".")[2], value) for key, value in declared.items()
         }
         self._clocks = {kind: BlockClock(BLOCK_S) for kind in FACTS}
+        self._seen = {kind: _Seen() for kind in FACTS}
         self._kept: dict[tuple[str, str], _Compared] = {}  # by kind, and node where joined
         self._since, self._elapsed, self._standing = _Since(), Elapsed(), FindingTracker(self.name)
 
@@ -172,6 +192,7 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
             return findings
         at = self._elapsed.times(observation)
         for frame in frames:
+            self._seen[frame.kind].see(frame)
             clock = self._clocks[frame.kind]
             # Several sources may read devices of one kind, each at its own times.
             for _, then in clock.each(clock.turned_at(at), at, singly=True):
@@ -190,32 +211,34 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
         gauges, key = self._gauges(frame), (frame.kind, host)
         kept = self._kept.get(key)
         if kept is None or kept.devices is not frame.devices or not _equal(kept.gauges, gauges):
+            before = kept.facts if kept is not None else {}
             kept = self._kept[key] = _Compared(
                 frame.devices, gauges, self._differences(frame, gauges)
             )
             for fact, found in kept.facts.items():
+                came = _came(before[fact], found) if fact in before else set()
                 for device in self._since.deviating(frame.kind, fact) & found.same:
                     self._since.drop(device, frame.kind, fact)
                     yield from self._standing.ends(device, _fault(frame.kind, fact), at)
+                for device, odd in found.odd.items():
+                    if odd.moves and odd.want in came:
+                        self._since.moved(device, frame.kind, fact, at.mono_ns)
         for fact, found in kept.facts.items():
             for device, odd in found.odd.items():
-                since_ns = self._since.first(device, frame.kind, fact, at.mono_ns)
-                if at.mono_ns - since_ns >= odd.after_ns:
-                    verdict = _verdict(frame.kind, fact, odd)
-                    yield from self._standing.holds(
-                        device, verdict, at, at.time_ns - (at.mono_ns - since_ns)
-                    )
+                since_ns, moved_ns = self._since.first(device, frame.kind, fact, at.mono_ns)
+                differs_ns, stands_ns = at.mono_ns - since_ns, at.mono_ns - moved_ns
+                if stands_ns >= odd.after_ns or differs_ns >= ROLLOUT_NS:
+                    verdict = _verdict(frame.kind, fact, odd, stopped=stands_ns >= ROLLOUT_NS)
+                    yield from self._standing.holds(device, verdict, at, at.time_ns - differs_ns)
 
     def _gauges(self, frame: Frame) -> dict[str, NDArray[np.float64]]:
         """Modes, and power limits in whole watts; below what is declared only where it was asked
         for; the rest is `power_limit`'s.
         """
-        gauges = {mode: frame.gauge(mode).copy() for mode in MODES.get(frame.kind, ())}
+        seen = self._seen[frame.kind].of(frame)
+        gauges = {mode: seen[mode] for mode in MODES.get(frame.kind, ())}
         if frame.kind == "gpu":
-            enforced, asked = (
-                np.rint(reading(frame, f"power_limit_{which}_milliwatts") / 1000)
-                for which in ("enforced", "requested")
-            )
+            enforced, asked = (np.rint(seen[limit] / 1000) for limit in LIMITS)
             declared = float(self._declared.get(f"gpu.{POWER_LIMIT}", "nan"))
             gauges[POWER_LIMIT] = np.where(asked > enforced, np.fmax(enforced, declared), enforced)
         return gauges
@@ -258,7 +281,10 @@ gpu.persistence_mode, ib_port.firmware, ib_port.mtu, ib_port.gid, node.kernel, n
         if fact == POWER_LIMIT:
             return [("", "")] * len(values)
         models = [
-            tuple(device.attributes.get(name, "") for name in MODEL[frame.kind])
+            (
+                device.host if fact in WITHIN_HOST else "",
+                *(device.attributes.get(name, "") for name in MODEL[frame.kind]),
+            )
             for device in frame.devices
         ]
         counts: dict[tuple[str, ...], Counter[str]] = {}
@@ -323,17 +349,27 @@ def _fault(kind: str, fact: str) -> str:
     return f"drift/{kind}_{fact}"
 
 
-def _verdict(kind: str, fact: str, odd: _Odd) -> Verdict:
+def _came(before: _Found, now: _Found) -> set[str]:
+    """Values that devices came to have which differed from them before."""
+    return {odd.want for device, odd in before.odd.items() if device in now.same}
+
+
+def _verdict(kind: str, fact: str, odd: _Odd, *, stopped: bool) -> Verdict:
+    """``stopped``: no other device has come to the wanted value for a week."""
     value, want, basis, rollout, _ = odd
-    severity: Severity = "record" if rollout else "ticket"
+    severity: Severity = "record" if rollout and not stopped else "ticket"
     words = "subnet prefix" if fact == "gid" else fact.replace("_", " ")
-    against = "as was declared" if basis == DECLARED else f"as {basis} devices of its model have"
-    more = " Many hosts have it: a rollout." if rollout else ""
+    whose = "its host" if fact in WITHIN_HOST else "its model"
+    against = "as was declared" if basis == DECLARED else f"as {basis} devices of {whose} have"
+    more = ""
+    if rollout:
+        more = " Many hosts have it: a rollout"
+        more += " that has stopped for a week." if stopped else "."
     unit = " W" if fact == POWER_LIMIT else ""
     return Verdict(
         _fault(kind, fact),
         severity,
-        "NONE" if rollout else "CONTACT_SUPPORT",
+        "NONE" if severity == "record" else "CONTACT_SUPPORT",
         f"Its {words} is {value}{unit} instead of {want}{unit}, {against}.{more}",
         (f"{kind} {words}: {value}{unit}, wanted {want}{unit}",),
     )
@@ -345,14 +381,57 @@ def _equal(
     return all(np.array_equal(before[name], now[name], equal_nan=True) for name in now)
 
 
-class _Since:
-    """Since when who differs in what: elapsed ns by kind and fact, and device, of those that do."""
+class _Seen:
+    """Gauges of each device when its node was read last: in frames that keep rows of nodes which
+    they do not read, a node that is read once a minute is in few of those that end a block.
+    """
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[Device, int]] = {}
+        self._devices: tuple[Device, ...] = ()
+        self._kept: NDArray[np.float64] | None = None
 
-    def first(self, device: Device, kind: str, fact: str, now_ns: int) -> int:
-        return self._of.setdefault(f"{kind}_{fact}", {}).setdefault(device, now_ns)
+    def see(self, frame: Frame) -> None:
+        """A frame of any kind and source; kept is what was read in it."""
+        if frame.passed_s is None or not MODES.get(frame.kind):
+            return
+        now = _gauges_of(frame)
+        if self._kept is not None and self._devices is not frame.devices:
+            rows = {device: row for row, device in enumerate(self._devices)}
+            at = np.array([rows.get(device, len(rows)) for device in frame.devices], np.intp)
+            self._kept = np.pad(self._kept, ((0, 0), (0, 1)), constant_values=np.nan)[:, at]
+        unread = np.isnan(frame.passed_s)
+        self._kept = now if self._kept is None else np.where(unread, self._kept, now)
+        self._devices = frame.devices
+
+    def of(self, frame: Frame) -> Mapping[str, NDArray[np.float64]]:
+        """By name, (device,)."""
+        if not MODES.get(frame.kind):
+            return {}
+        kept = self._kept
+        if kept is None or frame.devices is not self._devices:  # every row of it is read
+            kept = _gauges_of(frame)
+        return dict(zip((*MODES[frame.kind], *LIMITS), kept, strict=True))
+
+
+def _gauges_of(frame: Frame) -> NDArray[np.float64]:
+    return np.stack([reading(frame, name) for name in (*MODES[frame.kind], *LIMITS)])
+
+
+class _Since:
+    """Since when who differs in what, and when another device last came to the wanted value:
+    elapsed ns by kind and fact, and device, of those that differ.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[Device, tuple[int, int]]] = {}
+
+    def first(self, device: Device, kind: str, fact: str, now_ns: int) -> tuple[int, int]:
+        return self._of.setdefault(f"{kind}_{fact}", {}).setdefault(device, (now_ns, now_ns))
+
+    def moved(self, device: Device, kind: str, fact: str, now_ns: int) -> None:
+        of = self._of.get(f"{kind}_{fact}", {})
+        if device in of:
+            of[device] = of[device][0], now_ns
 
     def drop(self, device: Device, kind: str, fact: str) -> None:
         del self._of[f"{kind}_{fact}"][device]
@@ -362,15 +441,19 @@ class _Since:
 
     def state(self) -> State:
         rows = {
-            fact: [[d.host, d.kind, d.id, at] for d, at in of.items()]
+            fact: [[d.host, d.kind, d.id, *at] for d, at in of.items()]
             for fact, of in self._of.items()
         }
         return {"of": text_array(rows)}
 
     def prepare(self, state: State) -> Commit:
         rows = dict(from_text_array(state["of"]))
+        # A state of an older version has no times at which others came.
         of = {
-            str(fact): {Device(host, kind, name): int(at) for host, kind, name, at in each}
+            str(fact): {
+                Device(host, kind, name): (int(at), int(moved[0] if moved else at))
+                for host, kind, name, at, *moved in each
+            }
             for fact, each in rows.items()
         }
 

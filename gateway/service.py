@@ -97,7 +97,9 @@ class Gateway:
         self._learnt = LearntModel(config.detectors.calibration, self._judge, self._metrics)
         period_ns = round(float(config.bus.period) * SECOND_NS)
         self._fleet = Fleet(self._judge, self._metrics, period_ns, self._learnt.events)
-        store = local_store(config, GATEWAY, self._clock, self._metrics)
+        store = local_store(
+            config, GATEWAY, self._clock, self._metrics, writer=host_name(os.environ)
+        )
         self._store = Outlet(store, self._metrics, self._clock)
         self._verdicts = Verdicts(self._store, self._clock)
         self._lease = Lease(name)

@@ -8,7 +8,7 @@ sides, for an hour: it was alerted already. What is new then, agents alert.
 from __future__ import annotations
 
 from dashboards import places
-from rules import templates, words
+from rules import owners, templates, words
 from rules.model import Alert, Recording, Severity
 
 # A gateway is at most 8 s behind (docs/bus.md), and silent by itself from 15 s on. The rest is for
@@ -154,6 +154,7 @@ def _incident(severity: Severity) -> Alert:
         ),
         panel=places.FLEET_INCIDENTS,
         like="" if page else name,
+        labels=owners.FLEET_LABELS,
     )
 
 

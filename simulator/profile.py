@@ -12,6 +12,9 @@ FOLDER = Path(__file__).with_name("profiles")
 _T = TypeVar("_T")
 
 
+BIOS_VERSION = "2.4.1"  # of every machine; vendors give it many forms
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The computer around the GPUs. ``cuda`` as NVML counts: 13000 is 13.0."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from simulator.files import LiveFile, link, put
 from simulator.node import Node
+from simulator.profile import BIOS_VERSION
 from simulator.readings import Reading, port_readings
 
 # hw_counters of mlx5 (drivers/infiniband/hw/mlx5/counters.c) that stay at 0 on a
@@ -84,6 +85,7 @@ class SysfsRenderer:
                 "module/mlx5_core/version": host.ofed,
                 "class/dmi/id/product_name": host.product,
                 "class/dmi/id/sys_vendor": "NVIDIA",
+                "class/dmi/id/bios_version": BIOS_VERSION,
                 "devices/system/clocksource/clocksource0/current_clocksource": "tsc",
                 "devices/system/node/online": f"0-{max((*model.numa, *node.profile.ports.numa))}",
             },

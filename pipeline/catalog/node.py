@@ -204,6 +204,7 @@ FACTS: tuple[Fact, ...] = (
     Fact("kernel", "node", "Kernel release.", "/proc/sys/kernel/osrelease"),
     Fact("boot_id", "node", "Identity of this boot.", "/proc/sys/kernel/random/boot_id"),
     Fact("product", "node", "Product name of the machine.", "/sys/class/dmi/id/product_name"),
+    Fact("bios_version", "node", "Version of the BIOS.", "/sys/class/dmi/id/bios_version"),
     Fact("vendor", "node", "Maker of the machine.", "/sys/class/dmi/id/sys_vendor"),
     Fact(
         "nvidia_driver",

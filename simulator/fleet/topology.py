@@ -13,7 +13,7 @@ from typing import Literal
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
 from simulator.fleet.jobs import FleetJob
-from simulator.profile import Profile
+from simulator.profile import BIOS_VERSION, Profile
 
 GPUS = 8  # of a node, as many as rails
 RACK = 8  # nodes of a rack
@@ -171,6 +171,7 @@ class Topology:
             "boot_id": str(_id(self.seed, "boot", node, boot)),
             "product": computer.product,
             "nvidia_driver": computer.driver,
+            "bios_version": BIOS_VERSION,
             **self._place(node),
         }
         return Device(host, "node", host, facts)

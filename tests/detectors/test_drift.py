@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from detectors.drift import Drift
@@ -235,3 +237,79 @@ def test_the_first_nodes_of_a_rollout_are_no_drift_and_a_node_left_behind_is() -
     assert not ahead.hours(26, one_with("999.10"))
     assert {one.severity for one in ahead.hours(6 * 24, one_with("999.10"))} == {"ticket"}
     assert {one.severity for one in Days(Drift()).hours(26, one_with("1.2"))} == {"ticket"}
+
+
+def test_who_is_left_of_a_rollout_waits_while_it_goes_on() -> None:
+    """Nodes are drained when their jobs end: a day after the last one came, the rest is drift."""
+    old = {gpu.host: gpu for gpu in fleet(40, 1).values()}
+    new = {host: other(gpu, driver_version="590.1") for host, gpu in old.items()}
+    days = Days(Drift())
+    left = ["n0", "n1", "n2"]
+    for host in left:
+        new[host] = old[host]
+    assert days.hours(18, new.values()) == []
+    new["n2"] = other(old["n2"], driver_version="590.1")
+    assert days.hours(23, new.values()) == []
+    assert {(f.device.id, f.severity) for f in days.hours(2, new.values())} == {
+        ("n0", "ticket"),
+        ("n1", "ticket"),
+    }
+
+
+@pytest.mark.slow
+def test_a_rollout_that_never_ends_hides_nobody_for_more_than_a_week() -> None:
+    """In a large fleet some node is installed again each day."""
+    old = {gpu.host: gpu for gpu in fleet(40, 1).values()}
+    days, reported = Days(Drift()), list[Finding]()
+    for day in range(8):
+        left = {"n0", f"n{day + 1}"}
+        gpus = [
+            gpu if host in left else other(gpu, driver_version="590.1") for host, gpu in old.items()
+        ]
+        reported += days.hours(24, gpus)
+    assert updates(reported) == [("node", "n0", "drift/gpu_driver_version", "ticket", "onset")]
+
+
+@pytest.mark.slow
+def test_a_rollout_that_has_stopped_for_a_week_is_a_ticket() -> None:
+    """A seventh of the fleet was forgotten."""
+    old = {gpu.host: gpu for gpu in fleet(21, 1).values()}
+    gpus = [
+        gpu if host in ("n0", "n1", "n2", "n3") else other(gpu, driver_version="590.1")
+        for host, gpu in old.items()
+    ]
+    days = Days(Drift())
+    assert {f.severity for f in days.hours(7 * 24 - 1, gpus)} == {"record"}
+    tickets = days.hours(2, gpus)
+    assert {f.severity for f in tickets} == {"ticket"}
+    assert "rollout that has stopped" in tickets[0].summary
+
+
+def test_a_node_divided_by_mig_is_on_purpose_and_one_gpu_of_it_is_not() -> None:
+    """Sites have nodes for slices; a GPU that is left divided is in nobody's plan."""
+    gpus = fleet(8, 8)
+    divided = {
+        gpu: {"mig_mode_current": float(gpu.host == "n1" or gpu.id == "GPU-n2-3")}
+        for gpu in gpus.values()
+    }
+    assert updates(Days(Drift()).each(26, divided)) == [
+        ("gpu", "GPU-n2-3", "drift/gpu_mig_mode_current", "ticket", "onset")
+    ]
+
+
+def test_a_mode_of_a_node_that_is_seldom_read_is_compared() -> None:
+    """Rows of nodes that a frame did not read are empty; what they had still counts."""
+    gpus = devices = tuple(fleet(10).values())
+    detector, at, findings = Drift(), 10**15, list[Finding]()
+    for step in range(26 * 60):
+        at += 60 * 10**9
+        # One node is read a minute after each block has ended, the others at the end.
+        seldom = step % 10 != 9
+        modes = {"ecc_mode_current": float(not seldom)}
+        rows = [(gpu, modes if (gpu.host == "n3") == seldom else {}) for gpu in gpus]
+        passed = np.array([60.0 if gauges else np.nan for _, gauges in rows])
+        frame = replace(frame_of("gpu", rows, at, at), devices=devices, passed_s=passed)
+        findings += detector.update(Observation("nvml", "fleet", "b", 0, at, at, 0, (frame,)))
+    assert {(f.device.id, f.fault) for f in findings} == {
+        (f"GPU-n3-{n}", "drift/gpu_ecc_mode_current") for n in range(2)
+    }
