@@ -72,8 +72,9 @@ def every_fault(
     paces: Sequence[Pace] = (),
 ) -> tuple[Run, dict[str, str]]:
     """Its run, and why a scenario is not in it, by its id. ``cases`` of each of the scenarios
-    ``names`` (default all but those that need more than a day), as far as there is room. ``step_s``: seconds between two readings of a
-    node that is in none of ``paces``, which are multiples of it.
+    ``names`` (default all but those that need more than a day), as far as there is room.
+    ``step_s``: seconds between two readings of a node that is in none of ``paces``, which are
+    multiples of it.
     """
     world = replace(WORLD, pod_nodes=min(WORLD.pod_nodes, nodes))
     scenario = Scenario(
