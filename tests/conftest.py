@@ -39,8 +39,19 @@ SHARED = {
 }
 LIFE_OF = {file: life for life, sharing in SHARED.items() for file in sharing}
 
-# Single tests of half a minute and more, in a file that would come last.
-LONG = {"tests/test_contributing.py"}
+# Files of a minute and more on one worker: none of them may be the last.
+LONG = {
+    "tests/contracts/horizon/test_horizon.py",
+    "tests/dashboards/test_answers.py",
+    "tests/detectors/incidents/test_pairs.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/gateway/test_live_replay.py",
+    "tests/integration/test_incidents.py",
+    "tests/rules/test_rules.py",
+    "tests/stack/test_bad_day.py",
+    "tests/tenants/test_limits.py",
+    "tests/test_contributing.py",
+}
 
 DCGM_VARIABLES = {flag.variable for flag in FLAGS}
 
@@ -100,19 +111,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m unit` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start real servers come first, then the longest, then those with slow tests, so
-    that no core waits for one at the end; ``root`` says why it is skipped.
+    """The longest files come first, then those that start real servers, which mostly wait, in turn
+    with those that compute, and what is quick fills the cores at the end; ``root`` says why it is
+    skipped.
     """
     for item in items:
         if not any(item.get_closest_marker(mark) for mark in OUTSIDE_UNIT):
             item.add_marker("unit")
     real = {item.path for item in items if item.get_closest_marker("integration")}
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    slow = {item.path for item in items if item.get_closest_marker("slow")} - real
+    turn = {path: n for each in (real, slow) for n, path in enumerate(sorted(each))}
     items.sort(
         key=lambda item: (
-            item.path not in real,
+            item.path not in real | slow,
             item.nodeid.partition("::")[0] not in LONG,
-            item.path not in slow,
+            turn.get(item.path, 0) if item.path in real | slow else 0,
+            item.path in slow,
         )
     )
     if os.geteuid() != 0:

@@ -34,7 +34,7 @@ from tests.wait import PATIENCE_S, until
 SPEED, PATIENT = 20, 10
 # programs that wait, for each core: then a nap of the machine's is minutes of the nodes
 CROWDED = 4.0
-SCRAPE_S = 0.5
+SCRAPE_S = 1.0
 SETTLED = 10  # scrapes after the last alert
 
 PROFILE, SEED = "hgx-h100", 1

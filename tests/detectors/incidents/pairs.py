@@ -13,6 +13,7 @@ from typing import NamedTuple
 from detectors.faults import FAULTS, Fault, causes, fault_class
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame, frame_of
+from tests.detectors.incidents.moment import Moment
 from tests.detectors.incidents.story import Story, gpu, node, port
 from tests.fakes import START_NS
 
@@ -148,14 +149,29 @@ def related(first: Kind, second: Kind) -> Iterator[str]:
         yield RELATIONS[-1]
 
 
+class Beginning:
+    """The story of a first fault up to the second one, so many seconds later: each second fault
+    goes on from there.
+    """
+
+    def __init__(self, first: Kind, delay_s: int) -> None:
+        told, self._kind, self._delay_s = _three_nodes(), first, delay_s
+        device = Pair(first, first, RELATIONS[0], delay_s).devices[0]
+        self._first = told.finds(device, first.fault.name, first.fault.severity, "first")
+        told.wait(delay_s, step=300)
+        self._now = Moment(told)
+
+    def then(self, second: Kind, relation: str) -> tuple[Story, Finding, Finding]:
+        """The story up to half a minute after the second fault, and what was found."""
+        told, pair = self._now.go_on(), Pair(self._kind, second, relation, self._delay_s)
+        found = told.finds(pair.devices[1], second.fault.name, second.fault.severity, "second")
+        told.wait(30, step=30)
+        return told, self._first, found
+
+
 def happen(pair: Pair) -> tuple[Story, Finding, Finding]:
     """The story up to half a minute after the second fault."""
-    told, (one, other) = _three_nodes(), pair.devices
-    first = told.finds(one, pair.first.fault.name, pair.first.fault.severity, "first")
-    told.wait(pair.delay_s, step=300)
-    second = told.finds(other, pair.second.fault.name, pair.second.fault.severity, "second")
-    told.wait(30, step=30)
-    return told, first, second
+    return Beginning(pair.first, pair.delay_s).then(pair.second, pair.relation)
 
 
 def outcome(told: Story, first: Finding, second: Finding) -> str:
