@@ -51,8 +51,12 @@ demo-fleet-intro:
 	@echo "Tocsin demo: 16 simulated nodes, a NATS server and two gateways, the first on http://$(ADDRESS)/; no GPU and no root needed"
 	@test -e $(VENV)/.fleet || echo "first run: creates $(VENV) and installs the packages there, about a minute"
 
-test: $(VENV)/.tests parts check ## everything that CI checks; as root it installs the Debian packages that the tests use
-	$(VENV)/bin/python -m pytest -n auto --no-loadscope-reorder --durations 25
+# Types are checked beside the tests, on the core that waits for a server; format and lint, which take seconds, before.
+test: $(VENV)/.tests parts style ## everything that CI checks; as root it installs the Debian packages that the tests use
+	@$(VENV)/bin/mypy >$(VENV)/types.log 2>&1 & types=$$!; \
+	$(VENV)/bin/python -m pytest -n auto --no-loadscope-reorder --durations 25; tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/types.log; \
+	[ $$tests = 0 ] && [ $$types = 0 ]
 
 # tests/conftest.py holds the rule: a test is outside by one of its marks (slow, integration, root,
 # ...), and the mark slow is demanded of every test that starts a process or takes long.
@@ -72,10 +76,13 @@ FUZZ_SEEDS ?= 1 2 3
 fuzz: $(VENV)/.tests ## every parser of what jobs write, a million mutated inputs for each seed; FUZZ_SEEDS="4 5"
 	@for seed in $(FUZZ_SEEDS); do PYTHONPATH=. $(VENV)/bin/python -m tests.fuzz.run --seed $$seed || exit 1; done
 
-check: $(VENV)/.tests ## format, lint and types
+check: style ## format, lint and types
+	$(VENV)/bin/mypy
+
+.PHONY: style
+style: $(VENV)/.tests
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
-	$(VENV)/bin/mypy
 
 bench: $(VENV)/.tests parts ## benchmarks: what the agent costs, measured beside other exporters
 	@missed=; for name in $(BENCHMARKS); do echo "== $$name"; $(VENV)/bin/python -m benchmarks.$$name || missed="$$missed $$name"; done; \
