@@ -1,12 +1,17 @@
-"""The same faults as an agent reads them and as a site's Prometheus keeps them: found, by scenario
-and interval, with exact 95 % intervals.
+"""The same hours as agents read them and as a site's Prometheus keeps them: which faults are found at
+1 s and, of the same cases, at 15 and 30 s, with exact 95 % intervals.
 
-Natively every second with all columns; through the import at 15 and 30 s with dcgm-exporter's
-default fields and node_exporter's ports. Each piece (a scenario, a seed, an interval) is a line of
-the file of results: a run goes on where the one before ended, takes one seed after the other over
-all scenarios, and begins no piece after ``--minutes``. The table counts seeds that have every
-interval. ``python -m benchmarks.coarse --minutes 60 --results coarse.jsonl F16 F20``; ``--minutes
-0`` prints the table only.
+A world is rendered once, every second, and judged as a gateway judges it. A scraper takes each 15th
+and 30th reading with dcgm-exporter's default fields and node_exporter's ports, which go through the
+import into a store that is judged as a backtest judges it, node by node. Only the detectors of the
+class judge, of what their source reads, and jobs are small, so that a case costs seconds. Found: the
+class is said of the right device with sufficient severity, at the latest an hour after its deadline.
+The score's own rule (``evaluation/metrics/match.py``) says which alerts are about no fault.
+
+Each world is a line of the file of results: a run goes on where the one before ended, takes one seed
+after the other over all rows, and begins no world after ``--minutes`` of CPU. ``python -m
+benchmarks.coarse --minutes 60 --results coarse.jsonl F16 F20``; ``--minutes 0`` prints the table
+only.
 """
 
 from __future__ import annotations
@@ -17,8 +22,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -27,154 +32,270 @@ from collector.agent.judge import judge_of, node_horizon_of
 from collector.config.settings import Config
 from collector.replaying.nodes import rejudge_nodes
 from collector.replaying.stored import Span, extent, stored_hours
+from detectors import DETECTORS
 from evaluation.metrics.intervals import share_interval
+from evaluation.metrics.match import Case, match
+from evaluation.metrics.panel import alerts_and_records
+from evaluation.runs.truths import plain_truths
 from history.backtest.judgeable import judgeable
 from history.importing import bring, find
 from pipeline.clock import SECOND_NS, SystemClock
-from pipeline.finding import Finding
-from pipeline.frame import Device
+from pipeline.finding import Finding, Incident
+from pipeline.judged import JudgedObservation
+from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.query.coverage import coverage
 from pipeline.store.query.store import Store
-from simulator.fleet import Run, Truth, load_scenario, render
-from tests.history.simulated_site import scraped
+from simulator.fleet import Run, load_scenario, render
+from tests.history.simulated_site import Scraper
 
-# Of each, what the default fields can show: XIDs and row remaps, a lost GPU, clock and utilization
-# of a job's GPUs, ports that flap, carry half or count errors, power at equal work.
-SCENARIOS = ("F02", "F06", "F16", "F20", "F22", "F27", "F30", "H00")
-HOURS: Mapping[str, float] = defaultdict(lambda: 3.0, F30=6.0)  # F30: a job of hours
-NODES, FIRST_SEED = 4, 4711
-STEPS_S = (1.0, 15.0, 30.0)
-NATIVE_S = STEPS_S[0]
-LATE_S = 3600.0  # beyond a truth's own end, as coarse readings and lost blocks delay
+NATIVE_S, STEPS_S = 1.0, (15.0, 30.0)
+FIRST_SEED = 4711
+GPUS, PORTS = "nvml", "infiniband"  # sources
+JOB_GPUS = 16.0  # a fault leaves its job alone: small jobs hold more cases
+LATE_S = 3600.0  # beyond a fault's deadline, as coarse readings and blocks delay
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """What came of a scenario's world (``seed``) read every ``step_s``: faults found, of how many;
-    findings of others, as ``detector fault``; CPU seconds.
+class Row:
+    """A class: the scenario that shows it, the detectors that are to find it, and a world that holds
+    many cases in few hours.
+    """
+
+    scenario: str
+    detectors: tuple[str, ...]
+    source: str
+    hours: float
+    cases: int
+    nodes: int = 48
+    magnitude: str | float = "range"
+
+
+# What default fields can show: clock, utilization, power and energy, temperature, XIDs, remapped
+# rows, whether a GPU is listed, and counters and states of ports.
+ROWS = {
+    row.scenario: row
+    for row in (
+        Row("F02", ("ecc", "xid"), GPUS, 3.5, 24, magnitude=0.25),
+        Row("F03", ("ecc", "xid"), GPUS, 3.0, 24),
+        Row("F06", ("xid", "availability"), GPUS, 3.0, 24),
+        Row("F07", ("xid", "availability"), GPUS, 3.0, 24),
+        Row("F09", ("xid",), GPUS, 3.0, 24),
+        Row("F16", ("straggler",), GPUS, 3.0, 24),
+        Row("F19", ("ib_ber",), PORTS, 6.0, 24, magnitude=2.0),
+        Row("F20", ("ib_flap", "ib_link"), PORTS, 4.0, 24, magnitude=48.0),
+        Row("F22", ("ib_saturation",), PORTS, 3.0, 24),
+        Row("F23", ("ib_link",), PORTS, 3.0, 24),
+        Row("F27", ("ib_rail",), PORTS, 3.0, 24),
+        Row("F28", ("ib_link",), PORTS, 3.0, 24),
+        Row("F30", ("power",), GPUS, 6.0, 24),
+        Row("H00", tuple(DETECTORS), "", 3.0, 0, nodes=16),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What came of a world. By interval (seconds, as text): cases found, in their order, and the
+    alerts about no fault, as ``detector fault``. ``lacks``: why a case is not judged at that interval.
     """
 
     scenario: str
     seed: int
-    step_s: float
-    found: int
-    truths: int
-    others: tuple[str, ...]
+    cases: tuple[str, ...]
+    found: Mapping[str, Sequence[bool]]
+    others: Mapping[str, Sequence[str]]
+    delays_s: Mapping[str, Sequence[float]]
+    lacks: Mapping[str, Sequence[str]]
     cpu_s: float
 
 
-def native(run: Run) -> Iterator[Finding]:
-    """What an agent's judge says, fleet wide."""
-    judge = judge_of(Config(), SelfMetrics(), SystemClock(), shadow=False)
+@dataclass
+class Scrapes:
+    """A scraper that takes each so many-th reading of a source, and all events."""
+
+    every: int
+    scraper: Scraper = field(default_factory=Scraper)
+    _read: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def take(self, observation: Observation) -> None:
+        """One observation of all nodes."""
+        frames = observation.frames
+        if frames:
+            self._read[observation.source] += 1
+            if self._read[observation.source] % self.every:
+                frames = ()
+        if frames or observation.events:
+            self.scraper.take(replace(observation, frames=frames))
+
+
+@dataclass
+class Heard:
+    """What a judge said, as scoring takes it."""
+
+    findings: list[Finding] = field(default_factory=list)
+    incidents: list[tuple[int, Incident]] = field(default_factory=list)
+
+    def take(self, judged: JudgedObservation) -> None:
+        """What it said of one observation."""
+        self.findings += judged.findings
+        self.incidents += [(judged.observation.time_ns, one) for one in judged.incidents]
+
+
+def measured(row: Row, seed: int) -> World:
+    """One world at all intervals."""
+    began = time.process_time()
+    scenario = load_scenario(row.scenario)
+    small = replace(scenario.world, job_gpus=JOB_GPUS, job_gpus_sigma=0.3)
+    scenario = replace(scenario, cases=row.cases, world=small)
+    run = render(
+        scenario,
+        seed,
+        magnitude=row.magnitude if scenario.magnitude else None,
+        step_s=NATIVE_S,
+        days=row.hours / 24,
+        nodes=row.nodes,
+    )
+    scrapes = {step_s: Scrapes(round(step_s / NATIVE_S)) for step_s in STEPS_S}
+    heard = {NATIVE_S: native(run, row, scrapes.values())}
+    lacks: dict[str, Sequence[str]] = {}
+    for step_s, one in scrapes.items():
+        heard[step_s], lacks[f"{step_s:g}"] = imported(run, one.scraper, row.detectors)
+    until_ns = run.topology.begin_ns + round(run.seconds * SECOND_NS)
+    truths = [one for one in plain_truths(run) if one.severity != "record"]
+    found, others, delays = {}, {}, {}
+    for step_s, one in heard.items():
+        cases, stray = match(truths, alerts_and_records(one.findings, one.incidents), until_ns)
+        name = f"{step_s:g}"
+        found[name] = [_is_found(case) for case in cases]
+        delays[name] = [-1.0 if c.detected_s is None else round(c.detected_s, 1) for c in cases]
+        others[name] = sorted(
+            f"{alert.detector} {alert.statements[-1].fault}"
+            for alert in stray
+            if alert.severity != "record"
+        )
+    cpu_s = round(time.process_time() - began, 1)
+    names = tuple(truth.id for truth in truths)
+    return World(row.scenario, seed, names, found, others, delays, lacks, cpu_s)
+
+
+def _is_found(case: Case) -> bool:
+    return case.detected_s is not None and case.detected_s <= case.deadline_s + LATE_S
+
+
+def native(run: Run, row: Row, scrapes: Iterable[Scrapes]) -> Heard:
+    """What the gateway of its agents says; ``scrapes`` take the same readings."""
+    judge = judge_of(Config(), SelfMetrics(), SystemClock(), row.detectors, shadow=False)
+    heard = Heard()
     for observation in run.observations():
-        yield from judge.judge(observation).findings
+        if row.source and observation.source in (GPUS, PORTS) and observation.source != row.source:
+            continue
+        if observation.frames or observation.events:
+            for one in scrapes:
+                one.take(observation)
+            heard.take(judge.judge(observation))
+    return heard
 
 
-def coarse(run: Run) -> Iterator[Finding]:
-    """What is said of the history that a site kept of it, by detectors that can judge it."""
-    site = scraped(run.observations())
+def imported(run: Run, scraper: Scraper, names: Collection[str]) -> tuple[Heard, list[str]]:
+    """What is said of the history that a site kept of it, by those detectors that can judge it; what
+    the others lack.
+    """
+    site = scraper.site()
     begin = run.topology.begin_ns // 1_000_000
-    span = (begin, begin + round(run.seconds * 1000))
+    span = (begin, begin + round(run.seconds * 1000) + 1)
+    heard = Heard()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         bring(site, find(site, *span, None), root, span)
         begin_end = (datetime.fromtimestamp(us / 1e6, UTC) for us in extent(root, Span()))
-        able = judgeable(coverage(Store(root), *begin_end))
-        names = [one.name for one in able if one.is_judged]
+        every = [one for one in judgeable(coverage(Store(root), *begin_end)) if one.name in names]
+        able = [one.name for one in every if one.is_judged]
         for again in rejudge_nodes(
             stored_hours(root, Span()),
-            lambda: node_horizon_of(Config(), SelfMetrics(), SystemClock(), names, shadow=False),
+            lambda: node_horizon_of(Config(), SelfMetrics(), SystemClock(), able, shadow=False),
         ):
-            yield from again.now.findings
+            heard.take(again.now)
+    return heard, [f"{one.name}: {one.words}" for one in every if not one.is_judged]
 
 
-def measured(scenario: str, seed: int, step_s: float) -> Piece:
-    """A piece: findings above a record by truths, of the same node, while it lasted or soon
-    after.
-    """
-    began = time.process_time()
-    run = render(
-        load_scenario(scenario), seed, step_s=step_s, days=HOURS[scenario] / 24, nodes=NODES
-    )
-    findings = native(run) if step_s == NATIVE_S else coarse(run)
-    alerts = [one for one in findings if one.severity != "record" and one.phase == "onset"]
-    found = sum(any(_about(one, truth) for one in alerts) for truth in run.truth)
-    others = (one for one in alerts if not any(_about(one, truth) for truth in run.truth))
-    names = tuple(sorted(f"{one.detector} {one.fault}" for one in others))
-    cpu_s = round(time.process_time() - began, 1)
-    return Piece(scenario, seed, step_s, found, len(run.truth), names, cpu_s)
-
-
-def _about(finding: Finding, truth: Truth) -> bool:
-    hosts = {one.host for one in truth.members}
-    if isinstance(truth.entity, Device):
-        hosts.add(truth.entity.host)
-    where = finding.device.host in hosts or not finding.device.host
-    until = truth.end_ns + LATE_S * SECOND_NS
-    return where and truth.onset_ns - SECOND_NS <= finding.time_ns <= until
-
-
-def missing(done: Iterable[Piece], scenarios: Sequence[str]) -> Iterator[tuple[str, int, float]]:
-    """Pieces in the order in which they are measured, without end."""
-    had = {(one.scenario, one.seed, one.step_s) for one in done}
+def missing(done: Iterable[World], rows: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Worlds in the order in which they are measured, without end."""
+    had = {(one.scenario, one.seed) for one in done}
     for seed in count(FIRST_SEED):
-        for scenario in scenarios:
-            for step_s in STEPS_S:
-                if (scenario, seed, step_s) not in had:
-                    yield scenario, seed, step_s
+        for name in rows:
+            if (name, seed) not in had:
+                yield name, seed
 
 
-def table(pieces: Iterable[Piece], scenarios: Iterable[str]) -> Iterator[str]:
-    """Faults found and findings of others by interval, of seeds that have them all."""
-    yield "| scenario | worlds | " + " | ".join(f"{s:g} s" for s in STEPS_S) + " |"
-    yield "|---|---" + "|---" * len(STEPS_S) + "|"
-    by_world: dict[tuple[str, int], dict[float, Piece]] = defaultdict(dict)
-    for one in pieces:
-        by_world[one.scenario, one.seed][one.step_s] = one
-    for scenario in scenarios:
-        worlds = [w for (s, _), w in by_world.items() if s == scenario and len(w) == len(STEPS_S)]
-        if worlds:
-            cells = (_cell([world[step_s] for world in worlds]) for step_s in STEPS_S)
-            yield f"| {scenario} | {len(worlds)} | " + " | ".join(cells) + " |"
+def table(worlds: Sequence[World], rows: Iterable[str]) -> Iterator[str]:
+    """Cases found and alerts about no fault, by interval; of those found natively how many are
+    lost.
+    """
+    steps = [f"{s:g}" for s in (NATIVE_S, *STEPS_S)]
+    yield "| Scenario | Worlds | Cases | " + " | ".join(f"{s} s" for s in steps) + " |"
+    yield "|---" * (3 + len(steps)) + "|"
+    for name in rows:
+        own = [one for one in worlds if one.scenario == name]
+        if own:
+            cases = sum(len(one.cases) for one in own)
+            cells = (_cell(own, step) for step in steps)
+            yield f"| {name} | {len(own)} | {cases} | " + " | ".join(cells) + " |"
 
 
-def _cell(pieces: Sequence[Piece]) -> str:
-    found, truths = sum(one.found for one in pieces), sum(one.truths for one in pieces)
-    low, high = share_interval(found, truths)
-    others = sum(len(one.others) for one in pieces)
-    share = f"{found}/{truths} [{low:.2f}, {high:.2f}]" if truths else "no fault"
-    return share + (f", {others} of others" if others else "")
+def _cell(worlds: Sequence[World], step: str) -> str:
+    cases = sum(len(one.cases) for one in worlds)
+    others = sum(len(one.others[step]) for one in worlds)
+    text = []
+    if cases:
+        found = sum(sum(one.found[step]) for one in worlds)
+        low, high = share_interval(found, cases)
+        text.append(f"{found} [{low:.2f}, {high:.2f}]")
+        if step != f"{NATIVE_S:g}":
+            text.append(_paired(worlds, step))
+    if others:
+        text.append(f"{others} of none")
+    return ", ".join(text) or "silent"
 
 
-def read(path: Path) -> list[Piece]:
+def _paired(worlds: Iterable[World], step: str) -> str:
+    pairs = [
+        (here, there)
+        for one in worlds
+        for here, there in zip(one.found[f"{NATIVE_S:g}"], one.found[step], strict=True)
+    ]
+    lost, gained = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
+    high = share_interval(lost, len(pairs))[1]
+    return f"lost {lost} (at most {high:.3f}), gained {gained}"
+
+
+def read(path: Path) -> list[World]:
     """Results of earlier runs; a last line that was cut off is taken away."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         path.write_text(whole, encoding="utf-8")
-    pieces = (json.loads(line) for line in whole.splitlines())
-    return [Piece(**{**one, "others": tuple(one["others"])}) for one in pieces]
+    found = (json.loads(line) for line in whole.splitlines())
+    return [World(**{**one, "cases": tuple(one["cases"])}) for one in found]
 
 
 def main() -> None:
-    """Measure until the time is over, then print the table."""
+    """Measure until the CPU time is spent, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenarios", nargs="*", default=SCENARIOS)
+    parser.add_argument("scenarios", nargs="*", default=tuple(ROWS))
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--results", type=Path, default=Path("coarse.jsonl"))
     args = parser.parse_args()
-    until = time.monotonic() + args.minutes * 60
-    pieces = read(args.results)
-    for question in missing(tuple(pieces), args.scenarios):
-        if time.monotonic() >= until:
+    worlds = read(args.results)
+    for name, seed in missing(tuple(worlds), args.scenarios):
+        if time.process_time() >= args.minutes * 60:
             break
-        pieces.append(measured(*question))
-        line = json.dumps(asdict(pieces[-1]))
+        worlds.append(measured(ROWS[name], seed))
+        line = json.dumps(asdict(worlds[-1]))
         with args.results.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
         print(line, file=sys.stderr, flush=True)
-    print("\n".join(table(pieces, args.scenarios)))
+    print("\n".join(table(worlds, args.scenarios)))
 
 
 if __name__ == "__main__":
