@@ -1,15 +1,15 @@
-"""The same hours as agents read them and as a site's Prometheus keeps them: which faults are found at
-1 s and, of the same cases, at 15 and 30 s, with exact 95 % intervals.
+"""The same hours as agents read them and as a site's Prometheus keeps them: which faults are
+found at 1 s and, of the same cases, at 15 and 30 s, with exact 95 % intervals.
 
 A world is rendered once, every second, and judged as a gateway judges it. A scraper takes each 15th
 and 30th reading with dcgm-exporter's default fields and node_exporter's ports, which go through the
 import into a store that is judged as a backtest judges it, node by node. Only the detectors of the
-class judge, of what their source reads, and jobs are small, so that a case costs seconds. Found: the
-class is said of the right device with sufficient severity, at the latest an hour after its deadline.
-The score's own rule (``evaluation/metrics/match.py``) says which alerts are about no fault.
+class judge, of what their source reads, and jobs are small, so that a case costs a second or two.
+Found: the class is said of the right device, as urgent as it is, at the latest an hour after its
+deadline. Which alerts are about no fault, the score's own rule says (evaluation/metrics/match.py).
 
-Each world is a line of the file of results: a run goes on where the one before ended, takes one seed
-after the other over all rows, and begins no world after ``--minutes`` of CPU. ``python -m
+Each world is a line of the file of results: a run goes on where the one before ended, takes one
+seed after the other over all rows, and begins no world after ``--minutes`` of CPU. ``python -m
 benchmarks.coarse --minutes 60 --results coarse.jsonl F16 F20``; ``--minutes 0`` prints the table
 only.
 """
@@ -32,10 +32,11 @@ from collector.agent.judge import judge_of, node_horizon_of
 from collector.config.settings import Config
 from collector.replaying.nodes import rejudge_nodes
 from collector.replaying.stored import Span, extent, stored_hours
-from detectors import DETECTORS
+from evaluation.metrics.alerts import RANK
 from evaluation.metrics.intervals import share_interval
-from evaluation.metrics.match import Case, match
+from evaluation.metrics.match import match
 from evaluation.metrics.panel import alerts_and_records
+from evaluation.metrics.truth import Truth, entity_of
 from evaluation.runs.truths import plain_truths
 from history.backtest.judgeable import judgeable
 from history.importing import bring, find
@@ -52,14 +53,13 @@ from tests.history.simulated_site import Scraper
 NATIVE_S, STEPS_S = 1.0, (15.0, 30.0)
 FIRST_SEED = 4711
 GPUS, PORTS = "nvml", "infiniband"  # sources
-JOB_GPUS = 16.0  # a fault leaves its job alone: small jobs hold more cases
 LATE_S = 3600.0  # beyond a fault's deadline, as coarse readings and blocks delay
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A class: the scenario that shows it, the detectors that are to find it, and a world that holds
-    many cases in few hours.
+    """A class: the scenario that shows it, the detectors that are to find it, and a world that
+    holds many cases in few hours.
     """
 
     scenario: str
@@ -68,6 +68,7 @@ class Row:
     hours: float
     cases: int
     nodes: int = 48
+    job_gpus: float = 8.0  # a fault leaves its job alone: small jobs hold more cases
     magnitude: str | float = "range"
 
 
@@ -76,20 +77,18 @@ class Row:
 ROWS = {
     row.scenario: row
     for row in (
-        Row("F02", ("ecc", "xid"), GPUS, 3.5, 24, magnitude=0.25),
-        Row("F03", ("ecc", "xid"), GPUS, 3.0, 24),
-        Row("F06", ("xid", "availability"), GPUS, 3.0, 24),
-        Row("F07", ("xid", "availability"), GPUS, 3.0, 24),
-        Row("F09", ("xid",), GPUS, 3.0, 24),
-        Row("F16", ("straggler",), GPUS, 3.0, 24),
-        Row("F19", ("ib_ber",), PORTS, 6.0, 24, magnitude=2.0),
-        Row("F20", ("ib_flap", "ib_link"), PORTS, 4.0, 24, magnitude=48.0),
-        Row("F22", ("ib_saturation",), PORTS, 3.0, 24),
-        Row("F23", ("ib_link",), PORTS, 3.0, 24),
-        Row("F27", ("ib_rail",), PORTS, 3.0, 24),
-        Row("F28", ("ib_link",), PORTS, 3.0, 24),
-        Row("F30", ("power",), GPUS, 6.0, 24),
-        Row("H00", tuple(DETECTORS), "", 3.0, 0, nodes=16),
+        Row("F06", ("xid", "availability"), GPUS, 3.0, 44),
+        Row("F16", ("straggler",), GPUS, 3.0, 24, job_gpus=16.0),
+        Row("F20", ("ib_flap", "ib_link"), PORTS, 4.0, 44, magnitude=48.0),
+        Row("F22", ("ib_saturation",), PORTS, 3.0, 44),
+        Row("F27", ("ib_rail",), PORTS, 3.0, 24, job_gpus=16.0),
+        Row("F28", ("ib_link",), PORTS, 3.0, 44),
+        Row("F03", ("ecc", "xid"), GPUS, 3.0, 44),
+        Row("F07", ("xid", "availability"), GPUS, 3.0, 44),
+        Row("F09", ("xid",), GPUS, 3.0, 44),
+        Row("F30", ("power",), GPUS, 5.0, 24, job_gpus=16.0),
+        Row("F02", ("ecc", "xid"), GPUS, 3.5, 44, magnitude=0.25),
+        Row("F19", ("ib_ber",), PORTS, 6.0, 44, magnitude=2.0),
     )
 }
 
@@ -97,7 +96,7 @@ ROWS = {
 @dataclass(frozen=True, slots=True)
 class World:
     """What came of a world. By interval (seconds, as text): cases found, in their order, and the
-    alerts about no fault, as ``detector fault``. ``lacks``: why a case is not judged at that interval.
+    alerts about no fault, as ``detector fault``. ``lacks``: detectors that did not judge, and why.
     """
 
     scenario: str
@@ -146,7 +145,7 @@ def measured(row: Row, seed: int) -> World:
     """One world at all intervals."""
     began = time.process_time()
     scenario = load_scenario(row.scenario)
-    small = replace(scenario.world, job_gpus=JOB_GPUS, job_gpus_sigma=0.3)
+    small = replace(scenario.world, job_gpus=row.job_gpus, job_gpus_sigma=0.01)
     scenario = replace(scenario, cases=row.cases, world=small)
     run = render(
         scenario,
@@ -163,12 +162,15 @@ def measured(row: Row, seed: int) -> World:
         heard[step_s], lacks[f"{step_s:g}"] = imported(run, one.scraper, row.detectors)
     until_ns = run.topology.begin_ns + round(run.seconds * SECOND_NS)
     truths = [one for one in plain_truths(run) if one.severity != "record"]
-    found, others, delays = {}, {}, {}
+    found: dict[str, Sequence[bool]] = {}
+    delays: dict[str, Sequence[float]] = {}
+    others: dict[str, Sequence[str]] = {}
     for step_s, one in heard.items():
-        cases, stray = match(truths, alerts_and_records(one.findings, one.incidents), until_ns)
         name = f"{step_s:g}"
-        found[name] = [_is_found(case) for case in cases]
-        delays[name] = [-1.0 if c.detected_s is None else round(c.detected_s, 1) for c in cases]
+        after_s = [_after_s(truth, one.findings) for truth in truths]
+        found[name] = [after_s is not None for after_s in after_s]
+        delays[name] = [-1.0 if one is None else round(one, 1) for one in after_s]
+        _, stray = match(truths, alerts_and_records(one.findings, one.incidents), until_ns)
         others[name] = sorted(
             f"{alert.detector} {alert.statements[-1].fault}"
             for alert in stray
@@ -179,8 +181,20 @@ def measured(row: Row, seed: int) -> World:
     return World(row.scenario, seed, names, found, others, delays, lacks, cpu_s)
 
 
-def _is_found(case: Case) -> bool:
-    return case.detected_s is not None and case.detected_s <= case.deadline_s + LATE_S
+def _after_s(truth: Truth, findings: Iterable[Finding]) -> float | None:
+    """How long after its onset a fault was said of its device, as urgent as it is; None where it was
+    not, or an hour after its deadline.
+    """
+    until_ns = truth.deadline_ns + LATE_S * SECOND_NS
+    times = [
+        one.time_ns
+        for one in findings
+        if one.phase != "cleared"
+        and RANK[one.severity] >= RANK[truth.severity]
+        and truth.onset_ns - SECOND_NS <= one.time_ns <= until_ns
+        and entity_of(one.device) in truth.exact
+    ]
+    return (min(times) - truth.onset_ns) / SECOND_NS if times else None
 
 
 def native(run: Run, row: Row, scrapes: Iterable[Scrapes]) -> Heard:
@@ -198,8 +212,8 @@ def native(run: Run, row: Row, scrapes: Iterable[Scrapes]) -> Heard:
 
 
 def imported(run: Run, scraper: Scraper, names: Collection[str]) -> tuple[Heard, list[str]]:
-    """What is said of the history that a site kept of it, by those detectors that can judge it; what
-    the others lack.
+    """What is said of the history that a site kept of it, by those detectors that can judge it;
+    what the others lack.
     """
     site = scraper.site()
     begin = run.topology.begin_ns // 1_000_000
