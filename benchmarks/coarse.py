@@ -32,16 +32,16 @@ from collector.agent.judge import judge_of, node_horizon_of
 from collector.config.settings import Config
 from collector.replaying.nodes import rejudge_nodes
 from collector.replaying.stored import Span, extent, stored_hours
-from evaluation.metrics.alerts import RANK
+from evaluation.metrics.alerts import RANK, alerts_of
 from evaluation.metrics.intervals import share_interval
 from evaluation.metrics.match import match
-from evaluation.metrics.panel import alerts_and_records
 from evaluation.metrics.truth import Truth, entity_of
 from evaluation.runs.truths import plain_truths
 from history.backtest.judgeable import judgeable
 from history.importing import bring, find
 from pipeline.clock import SECOND_NS, SystemClock
-from pipeline.finding import Finding, Incident
+from pipeline.finding import Finding
+from pipeline.frame import Device
 from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
@@ -133,12 +133,10 @@ class Heard:
     """What a judge said, as scoring takes it."""
 
     findings: list[Finding] = field(default_factory=list)
-    incidents: list[tuple[int, Incident]] = field(default_factory=list)
 
     def take(self, judged: JudgedObservation) -> None:
         """What it said of one observation."""
         self.findings += judged.findings
-        self.incidents += [(judged.observation.time_ns, one) for one in judged.incidents]
 
 
 def measured(row: Row, seed: int) -> World:
@@ -170,7 +168,7 @@ def measured(row: Row, seed: int) -> World:
         after_s = [_after_s(truth, one.findings) for truth in truths]
         found[name] = [after_s is not None for after_s in after_s]
         delays[name] = [-1.0 if one is None else round(one, 1) for one in after_s]
-        _, stray = match(truths, alerts_and_records(one.findings, one.incidents), until_ns)
+        _, stray = match(truths, alerts_of(one.findings), until_ns)
         others[name] = sorted(
             f"{alert.detector} {alert.statements[-1].fault}"
             for alert in stray
@@ -182,8 +180,8 @@ def measured(row: Row, seed: int) -> World:
 
 
 def _after_s(truth: Truth, findings: Iterable[Finding]) -> float | None:
-    """How long after its onset a fault was said of its device, as urgent as it is; None where it was
-    not, or an hour after its deadline.
+    """Seconds from a fault's onset until it was said of its device, as urgent as it is; None where
+    it was not, an hour after its deadline.
     """
     until_ns = truth.deadline_ns + LATE_S * SECOND_NS
     times = [
@@ -230,7 +228,16 @@ def imported(run: Run, scraper: Scraper, names: Collection[str]) -> tuple[Heard,
             lambda: node_horizon_of(Config(), SelfMetrics(), SystemClock(), able, shadow=False),
         ):
             heard.take(again.now)
+    ports = {_as_imported(port): port for port in run.topology.ports}
+    heard.findings = [
+        replace(one, device=ports.get(one.device.id, one.device)) for one in heard.findings
+    ]
     return heard, [f"{one.name}: {one.words}" for one in every if not one.is_judged]
+
+
+def _as_imported(port: Device) -> str:
+    """The id of a port whose exporter gives no GUID."""
+    return f"{port.host}/{port.attributes['device']}/{port.attributes.get('port', '1')}"
 
 
 def missing(done: Iterable[World], rows: Sequence[str]) -> Iterator[tuple[str, int]]:

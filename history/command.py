@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections import Counter
@@ -40,6 +41,7 @@ EXIT_CODES = (
     "command line or mapping; 130 interrupted by Ctrl-C."
 )
 DEFAULT_SINCE = "90d"
+LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 def options(parser: Parser) -> None:
@@ -90,6 +92,13 @@ def connection_options(parser: Parser) -> None:
         default=[],
         metavar="NAME:VALUE",
         help="of each question (X-Scope-OrgID:team); repeatable",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="LABEL=VALUE",
+        help="series with this label alone (cluster=a), where a site holds several; repeatable",
     )
     client.options(parser)
 
@@ -172,12 +181,15 @@ def site_at(args: argparse.Namespace, source: Sequence[str], now_ms: int) -> Sit
     from history.site.http import Http  # noqa: PLC0415
     from history.site.open import site_of  # noqa: PLC0415
 
+    only = dict(map(_only, args.only))
     if len(source) == 2 and source[0] == "tsdb":
-        return Blocks(Path(source[1]))
+        return Blocks(Path(source[1]), only)
     if len(source) != 1:
         raise ConfigError(f"expected URL, or tsdb DIR, got {' '.join(source)!r}")
     headers = dict(map(_header, args.header))
-    http = Http(source[0], client.access(args), token_file=args.token_file, headers=headers)
+    http = Http(
+        source[0], client.access(args), token_file=args.token_file, headers=headers, only=only
+    )
     return site_of(http, now_ms)
 
 
@@ -219,6 +231,13 @@ def _kernel_logs(args: argparse.Namespace) -> KernelLogs | None:
         for file in files.files_in(named):
             logs.add(files.read(file, node if equals else ""))
     return logs
+
+
+def _only(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not LABEL.fullmatch(name):
+        raise ConfigError(f"--only {text}: expected LABEL=VALUE")
+    return name, value
 
 
 def _header(text: str) -> tuple[str, str]:

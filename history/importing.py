@@ -18,6 +18,7 @@ from history.meaning import dcgm_exporter, fabric_exporters, holders, node_expor
 from history.meaning.labels import LabelMap, proposed
 from history.meaning.site_facts import FACTS
 from history.remembered import HOUR_MS, Host
+from history.site.renamed import renamed
 from history.site.series import Series, Site, SiteError
 from history.site_log import SiteLog
 from pipeline.store.files.layout import make_folder, write_whole
@@ -59,21 +60,36 @@ class Found:
 def find(site: Site, begin_ms: int, end_ms: int, labels: LabelMap | None) -> Found:
     """What is there in a span. SiteError where no metric of a GPU or port is.
 
-    Labels are proposed from the first hour that has GPUs, looked for from the end.
+    Labels are proposed, where ``labels`` says no more than names of metrics, from the first hour
+    that has GPUs, looked for from the end.
     """
     known = columns()
+    site = renamed(site, labels)
     names = site.names(begin_ms, end_ms)
     metrics = tuple(name for name in names if name in known)
     strange = tuple(n for n in names if dcgm_exporter.is_its(n) and n not in known)
     if not any(known[name][1].kind in ("gpu", "ib_port") for name in metrics):
         raise SiteError(
             f"{site.about}: no series of dcgm-exporter or of InfiniBand ports among "
-            f"{len(names)} metrics"
+            f"{len(names)} metrics{_alike(names)}"
         )
     facts = tuple(name for name in names if name in FACTS)
-    labels = labels or _proposed(site, metrics, names, begin_ms, end_ms)
+    if labels is None or labels == LabelMap(metrics=labels.metrics):
+        known_as = labels.metrics if labels else {}
+        labels = _proposed(site, metrics, names, begin_ms, end_ms)
+        labels = replace(labels, metrics=known_as)
     jobs = tuple(name for name in names if name in holders.NAMES)
     return Found(metrics, strange, labels, facts, jobs)
+
+
+def _alike(names: Iterable[str]) -> str:
+    """What the names of a site end with, where those of exporters have something before them."""
+    known = columns()
+    for name in names:
+        for end in known:
+            if name.endswith((f"_{end}", f":{end}")):
+                return f'; is {name} what was {end}? Name it in a mapping, as "metrics"'
+    return ""
 
 
 def _proposed(
@@ -119,6 +135,7 @@ def bring(
     what is done is kept.
     """
     begin_ms, end_ms = span
+    site = renamed(site, found.labels)
     progress = _resumed(root, site.about) or Progress(begin_ms, begin_ms)
     if begin_ms < _hour(progress.begin_ms):
         raise SiteError(f"{root}: begins later than --since; import into another folder")

@@ -35,11 +35,11 @@ HELD_OUT = tuple(
     for name, cases in (("F29", 10), ("H42", 0), ("H17", 0), ("F28", 8), ("H14", 0))
 )
 OTHERS = tuple(World(f"I0{n}", "test", 501, all_detectors=True) for n in range(1, 7))
-# Worlds of that author that nobody has looked at. The rule for what comes of them was written before
-# they were rendered (2026-11-24): that a fault whose fourteen labels are all false is lowered stays
-# part of what `tocsin learn calibration` fits, if it avoids at least half of their false tickets, the
-# lower 95 % bound (of worlds drawn again) is at least a quarter, and no draw of labels loses a real
-# ticket. Otherwise it is fitted only where it is asked for.
+# Worlds of that author that nobody has looked at. The rule for what comes of them was written
+# before they were rendered (2026-11-24): that a fault whose fourteen labels are all false is
+# lowered stays part of what `tocsin learn calibration` fits, if it avoids at least half of their
+# false tickets, the lower 95 % bound (of worlds drawn again) is at least a quarter, and no draw of
+# labels loses a real ticket. Otherwise it is fitted only where it is asked for.
 FRESH = tuple(World(name, "test", seed) for seed in (1701, 1702, 1703) for name in ("I03", "I05"))
 # Pairs and threes of faults of any kind.
 COMPETING_DEV = tuple(

@@ -68,6 +68,8 @@ PAGE = Page(
     shows=gpu_columns(
         "ecc_corrected_aggregate",
         "ecc_uncorrected_volatile",
+        "remapped_rows_uncorrectable",
+        "remapped_rows_correctable",
         "row_remap_pending",
         "row_remap_banks_none",
     ),

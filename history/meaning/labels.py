@@ -22,7 +22,7 @@ GPUS = ("UUID", "uuid")
 JOBS = ("hpc_job", "exported_pod", "pod", "pod_name")
 NAMESPACES = ("exported_namespace", "namespace", "pod_namespace")
 # Of two Prometheus servers that scrape the same targets.
-REPLICAS = ("prometheus_replica", "replica", "__replica__", "monitor_replica")
+REPLICAS = ("prometheus_replica", "replica", "__replica__", "monitor_replica", "receive_replica")
 EXPORTER = ("dcgm", "exporter")  # in the name of the exporter's own pod
 MAX_FILE_BYTES = 1 << 20
 
@@ -30,7 +30,7 @@ MAX_FILE_BYTES = 1 << 20
 @dataclass(frozen=True, slots=True)
 class LabelMap:
     """Labels by what they name, best first; ``nodes`` renames nodes, ``replicas`` tell twins of one
-    Prometheus apart.
+    Prometheus apart; ``metrics`` are names as a site has them with those that exporters gave.
     """
 
     node: tuple[str, ...] = NODES
@@ -38,6 +38,7 @@ class LabelMap:
     job: tuple[str, ...] = JOBS
     replicas: tuple[str, ...] = REPLICAS
     nodes: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
 
     def host(self, labels: Labels) -> str:
         """The node of a series, empty where no label names it."""
@@ -133,7 +134,7 @@ def read(path: Path) -> LabelMap:
     for key, value in document.items():
         if key not in known:
             raise SiteError(f"{path}: unknown key {key!r}; there are {', '.join(known)}")
-        if key == "nodes":
+        if key in _EXPECTED:
             right = isinstance(value, dict) and all(
                 isinstance(one, str) for pair in value.items() for one in pair
             )
@@ -142,12 +143,15 @@ def read(path: Path) -> LabelMap:
         if not right:
             raise SiteError(f"{path}: {key}: expected {_EXPECTED.get(key, 'a list of labels')}")
     given: dict[str, Any] = {
-        key: value if key == "nodes" else tuple(value) for key, value in document.items()
+        key: value if key in _EXPECTED else tuple(value) for key, value in document.items()
     }
     return LabelMap(**given)
 
 
-_EXPECTED = {"nodes": "names of nodes with the names to use"}
+_EXPECTED = {
+    "nodes": "names of nodes with the names to use",
+    "metrics": "names of metrics with those that the exporter gives",
+}
 
 
 def text(mapping: LabelMap) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import orjson
 
+from history.site.queries import ESCAPED
 from history.site.series import Series, SiteError, TooMuchError, clean
 from pipeline.child import run
 
@@ -30,7 +31,8 @@ class Blocks:
     none.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, only: Mapping[str, str] | None = None) -> None:
+        self._only = only or {}
         self._folder, self.about, self.how = folder, str(folder), "blocks, by promtool"
         found = shutil.which("promtool")
         if found is None:
@@ -50,13 +52,18 @@ class Blocks:
             except (OSError, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
                 raise SiteError(f"{path}: {error}") from None
 
+    @property
+    def _and(self) -> str:
+        pairs = self._only.items()
+        return "".join(f',{name}="{value.translate(ESCAPED)}"' for name, value in pairs)
+
     def names(self, begin_ms: int, end_ms: int) -> list[str]:
         """See ``Site``: of the last samples of each hour of the span, as a dump has no index."""
         if self._names is None:
             found: set[str] = set()
             step = max((end_ms - begin_ms) // 24, 3_600_000)
             for at in range(begin_ms, end_ms, step):
-                lines = self._dump('{__name__!=""}', at, min(at + 60_000, end_ms))
+                lines = self._dump(f'{{__name__!=""{self._and}}}', at, min(at + 60_000, end_ms))
                 found |= {labels["__name__"] for labels, _, _ in parsed(lines)}
             self._names = sorted(found)
         return self._names
@@ -64,7 +71,7 @@ class Blocks:
     def read(self, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
         """See ``Site``."""
         try:
-            lines = self._dump(f'{{__name__="{name}"}}', begin_ms, end_ms)
+            lines = self._dump(f'{{__name__="{name}"{self._and}}}', begin_ms, end_ms)
         except TooMuchError:
             if end_ms - begin_ms <= MIN_MS:
                 raise

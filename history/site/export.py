@@ -27,7 +27,7 @@ def read(http: Http, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
     answer = http.get(
         PATH,
         **{
-            "match[]": queries.selector(name),
+            "match[]": queries.selector(name, http.only),
             "start": queries.seconds(begin_ms),
             "end": queries.seconds(end_ms - 1),
         },

@@ -51,6 +51,7 @@ class Stream:
 class Http:
     """One site: its base URL, who asks, and headers that each question carries (a tenant).
 
+    ``only``: labels that series must have to be asked for, where a site holds several clusters.
     ``sleep`` is called with seconds between two tries.
     """
 
@@ -61,9 +62,10 @@ class Http:
         *,
         token_file: str = "",
         headers: Mapping[str, str] | None = None,
+        only: Mapping[str, str] | None = None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        self.url = url.rstrip("/")
+        self.url, self.only = url.rstrip("/"), dict(only or {})
         self._parts, self._who, self._sleep = split(self.url), who, sleep
         if self._parts.scheme not in ("http", "https"):
             raise SiteError(f"{url}: expected http:// or https://")

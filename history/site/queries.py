@@ -7,7 +7,7 @@ readings where there were none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from history.site.http import Answer, Http
 from history.site.series import Series, SiteError, TooMuchError, clean
 
 OK = 200
+# Of Thanos: one of two replicas, all stores or an error, raw samples and no means of five minutes.
+# Others ignore what they do not know.
+WHOLE = {"dedup": "true", "partial_response": "false", "max_source_resolution": "0s"}
 # promql/engine.go: the limit of --query.max-samples; VictoriaMetrics' words for its own
 TOO_MUCH = (
     "query processing would load too many samples",
@@ -28,7 +31,10 @@ TOO_MUCH = (
 def names(http: Http, begin_ms: int, end_ms: int) -> list[str]:
     """Names of all metrics that have series in a span, sorted."""
     path = "/api/v1/label/__name__/values"
-    found = data(http, http.get(path, start=seconds(begin_ms), end=seconds(end_ms)))
+    asked = {"start": seconds(begin_ms), "end": seconds(end_ms), **WHOLE}
+    if http.only:
+        asked["match[]"] = f"{{{_matchers(http.only)}}}"
+    found = data(http, http.get(path, **asked))
     if not isinstance(found, list):
         raise SiteError(f"{http.url}{path}: answers with no list of names")
     return sorted(str(name) for name in found)
@@ -40,8 +46,9 @@ def read(http: Http, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
     Ranges are closed on both sides up to Prometheus 2, open on the left from 3 on: asked for is
     what covers the span both ways.
     """
-    question = {"query": f"{selector(name)}[{end_ms - begin_ms}ms]", "time": seconds(end_ms - 1)}
-    found = data(http, http.get("/api/v1/query", **question))
+    question = f"{selector(name, http.only)}[{end_ms - begin_ms}ms]"
+    answer = http.get("/api/v1/query", query=question, time=seconds(end_ms - 1), **WHOLE)
+    found = data(http, answer)
     if not isinstance(found, dict) or found.get("resultType") != "matrix":
         raise SiteError(f"{http.url}: expected a matrix of {name}")
     for one in found["result"]:
@@ -68,12 +75,23 @@ def data(http: Http, answer: Answer) -> Any:
         raise kind(f"{http.url}: {' '.join(why.split())[:200]}")
     if document.get("isPartial"):
         raise SiteError(f"{http.url}: a partial answer: a storage node is missing")
+    if warnings := document.get("warnings"):  # a store or a remote that did not answer
+        why = " ".join(str(warnings).split())[:200]
+        raise SiteError(f"{http.url}: a partial answer: {why}")
     return document.get("data")
 
 
-def selector(name: str) -> str:
-    """A metric by its name, whatever characters it has."""
-    return f'{{__name__="{name.translate(ESCAPED)}"}}'
+def selector(name: str, only: Mapping[str, str]) -> str:
+    """A metric by its name, whatever characters it has, of series with some labels.
+
+    >>> selector("up", {"cluster": "a"})
+    '{__name__="up",cluster="a"}'
+    """
+    return f"{{{_matchers({'__name__': name, **only})}}}"
+
+
+def _matchers(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{value.translate(ESCAPED)}"' for name, value in labels.items())
 
 
 ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})

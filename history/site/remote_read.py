@@ -33,7 +33,7 @@ EQUAL, SAMPLES = 0, 0  # LabelMatcher.Type, ReadRequest.ResponseType
 
 def read(http: Http, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
     """Series of a metric, a span's samples. SiteError, TooMuchError."""
-    answer = http.post(PATH, request(name, begin_ms, end_ms, SAMPLES), HEADERS)
+    answer = http.post(PATH, request(http, name, begin_ms, end_ms, SAMPLES), HEADERS)
     for result in _decoded(answer, http.url).results:
         for one in result.timeseries:
             times, values = _arrays(one.samples, http.url)
@@ -41,11 +41,12 @@ def read(http: Http, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
             yield clean(labels, times, values, (begin_ms, end_ms))
 
 
-def request(name: str, begin_ms: int, end_ms: int, form: int) -> bytes:
+def request(http: Http, name: str, begin_ms: int, end_ms: int, form: int) -> bytes:
     """A question for a metric, to be answered in a form (ReadRequest.ResponseType)."""
     made = message("ReadRequest")(accepted_response_types=[form])
     query = made.queries.add(start_timestamp_ms=begin_ms, end_timestamp_ms=end_ms - 1)
-    query.matchers.add(type=EQUAL, name="__name__", value=name)
+    for label, value in {"__name__": name, **http.only}.items():
+        query.matchers.add(type=EQUAL, name=label, value=value)
     return bytes(cramjam.snappy.compress_raw(made.SerializeToString()))
 
 

@@ -40,7 +40,7 @@ def read(http: Http, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
     """Series of a metric, a span's samples. SiteError; OtherWayError where this site, or this
     metric, has to be asked for samples, TooMuchError where it answers more than is kept at once.
     """
-    body = remote_read.request(name, begin_ms, end_ms, STREAMED)
+    body = remote_read.request(http, name, begin_ms, end_ms, STREAMED)
     with http.stream(remote_read.PATH, body, remote_read.HEADERS) as answer:
         if answer.kind != KIND:
             raise OtherWayError(f"{http.url}{remote_read.PATH}: answers with {answer.kind}")

@@ -17,6 +17,7 @@ from tests.parts import Part, need
 from tests.servers import Server
 from tests.wait import PATIENCE_S
 
+PREFIX = "--web.route-prefix="
 Samples = Sequence[tuple[int, float]]  # unix time in ms, value
 
 
@@ -84,8 +85,14 @@ def _answers(url: str) -> bool:
 
 
 @contextmanager
-def prometheus(recorded: Recorded, folder: Path, part: Part = need) -> Iterator[str]:
-    """A real Prometheus whose blocks hold the history; its URL."""
+def prometheus(
+    recorded: Recorded,
+    folder: Path,
+    part: Part = need,
+    options: Sequence[str] = (),
+    config: str = "",
+) -> Iterator[str]:
+    """A real Prometheus whose blocks hold the history; its URL. ``config`` as YAML below global."""
     text, data = folder / "history.om", folder / "data"
     text.write_text(recorded.text(1000) + "# EOF\n")
     promtool = part("promtool", "prometheus")
@@ -95,31 +102,36 @@ def prometheus(recorded: Recorded, folder: Path, part: Part = need) -> Iterator[
         capture_output=True,
         timeout=PATIENCE_S,
     )
-    with serving(data, folder, part) as url:
+    with serving(data, folder, part, options, config) as url:
         yield url
 
 
 @contextmanager
-def serving(data: Path, folder: Path, part: Part = need) -> Iterator[str]:
+def serving(
+    data: Path, folder: Path, part: Part = need, options: Sequence[str] = (), config: str = "{}"
+) -> Iterator[str]:
     """A real Prometheus on these blocks; its URL."""
-    config = folder / "prometheus.yml"
-    config.write_text("global: {}\n")
+    file = folder / "prometheus.yml"
+    file.write_text(f"global: {config or '{}'}\n")
     url = f"http://127.0.0.1:{_port()}"
     argv = [
         part("prometheus", "prometheus"),
-        f"--config.file={config}",
+        f"--config.file={file}",
         f"--storage.tsdb.path={data}",
         "--storage.tsdb.retention.time=100y",
         f"--web.listen-address={url.removeprefix('http://')}",
+        *options,
     ]
+    prefix = next((o.partition("=")[2] for o in options if o.startswith(PREFIX)), "")
+    url += prefix
     with Server(argv, folder / "prometheus.log") as server:
         server.until(lambda: _answers(f"{url}/-/ready"), "Prometheus to be ready")
         yield url
 
 
 @contextmanager
-def victoria(recorded: Recorded, folder: Path) -> Iterator[str]:
-    """A real VictoriaMetrics that has the history; its URL."""
+def victoria(recorded: Recorded, folder: Path, prefix: str = "") -> Iterator[str]:
+    """A real VictoriaMetrics that has the history; its URL, below a path where one is given."""
     address = f"127.0.0.1:{_port()}"
     argv = [
         need("victoria-metrics", "victoria-metrics"),
@@ -128,8 +140,9 @@ def victoria(recorded: Recorded, folder: Path) -> Iterator[str]:
         "-retentionPeriod=100y",
         "-search.latencyOffset=0s",
         "-memory.allowedBytes=128MB",
+        f"-http.pathPrefix={prefix}",
     ]
-    url = f"http://{address}"
+    url = f"http://{address}{prefix}"
     with Server(argv, folder / "victoria.log") as server:
         server.until(lambda: _answers(f"{url}/health"), "VictoriaMetrics to be ready")
         body = recorded.text(1).encode()

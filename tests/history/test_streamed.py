@@ -7,6 +7,7 @@ import random
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -177,7 +178,7 @@ def response(*series: tuple[dict[str, str], Sequence[bytes]], kind: int = 1) -> 
 class Streaming:
     """A site that answers with these bytes, as ``history.site.http.Http``."""
 
-    url = "http://site"
+    url, only = "http://site", MappingProxyType({})
 
     def __init__(self, *bodies: bytes) -> None:
         self._bodies = list(bodies)
