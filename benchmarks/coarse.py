@@ -156,8 +156,8 @@ def measured(row: Row, seed: int) -> World:
     scrapes = {step_s: Scrapes(round(step_s / NATIVE_S)) for step_s in STEPS_S}
     heard = {NATIVE_S: native(run, row, scrapes.values())}
     lacks: dict[str, Sequence[str]] = {}
-    for step_s, one in scrapes.items():
-        heard[step_s], lacks[f"{step_s:g}"] = imported(run, one.scraper, row.detectors)
+    for step_s, taken in scrapes.items():
+        heard[step_s], lacks[f"{step_s:g}"] = imported(run, taken.scraper, row.detectors)
     until_ns = run.topology.begin_ns + round(run.seconds * SECOND_NS)
     truths = [one for one in plain_truths(run) if one.severity != "record"]
     found: dict[str, Sequence[bool]] = {}

@@ -21,7 +21,7 @@ from history.remembered import HOUR_MS, Host
 from history.site.renamed import renamed
 from history.site.series import Series, Site, SiteError
 from history.site_log import SiteLog
-from pipeline.store.files.layout import make_folder, write_whole
+from pipeline.store.files.layout import make_folder, settle, write_whole
 from pipeline.store.files.scraped import write_hour
 
 STATE = Path("state") / "import.json"
@@ -146,6 +146,7 @@ def bring(
         metrics = [one for name in found.metrics for one in site.read(name, first, last)]
         facts = [one for name in found.facts for one in site.read(name, first, last)]
         jobs = [one for name in found.holders for one in site.read(name, first, last)]
+        written: list[Path] = []
         for begin in (first, *range(_hour(first) + HOUR_MS, last, HOUR_MS)):
             end = min(_hour(begin) + HOUR_MS, last)
             hour = Hour(found.labels, progress.hosts, progress.account, begin)
@@ -159,10 +160,11 @@ def bring(
                 lines = logs.between(begin - LATE_NS // 1_000_000, end)
                 hour.take_logs(by_node(lines, progress.hosts, found.labels, logs, begin))
             for host, scrapes in hour.hosts():
-                write_hour(root, cluster, host, scrapes)
+                written += write_hour(root, cluster, host, scrapes, durable=False)
             progress.next_ms = end
-            _save(root, site.about, progress)
             advance((end - begin_ms) / (end_ms - begin_ms), f"{progress.account.samples:,} samples")
+        settle(written)  # before they count as done
+        _save(root, site.about, progress)
         samples = sum(len(one.times_ms) for one in (*metrics, *facts, *jobs))
         samples = samples * HOUR_MS // (last - first)
         hours_at_once = min(max(MAX_SAMPLES // max(samples, 1), 1), MAX_HOURS)

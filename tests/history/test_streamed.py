@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -178,7 +178,8 @@ def response(*series: tuple[dict[str, str], Sequence[bytes]], kind: int = 1) -> 
 class Streaming:
     """A site that answers with these bytes, as ``history.site.http.Http``."""
 
-    url, only = "http://site", MappingProxyType({})
+    url = "http://site"
+    only: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, *bodies: bytes) -> None:
         self._bodies = list(bodies)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -157,25 +157,43 @@ def day_folder(table: str, day_us: int) -> str:
     return folder(table, day_us).rpartition("/")[0]
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object], *, durable: bool = True) -> None:
     """Let ``write`` fill a scratch file, make it durable, then give it its name.
 
-    Nothing remains when it raises.
+    Nothing remains when it raises. Many that are not yet ``durable`` are made so by ``settle``.
     """
     make_folder(path.parent)
     scratch = path.with_name(f".{path.name}.new")
     try:
         write(scratch)
-        fd = os.open(scratch, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        if durable:
+            _sync(scratch)
         scratch.replace(path)
-        sync_folder(path.parent)
+        if durable:
+            sync_folder(path.parent)
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
+
+
+def settle(paths: Iterable[Path]) -> None:
+    """Make files durable that were written one after the other, and their names: a file system
+    that has written the first finds most of the others written too.
+    """
+    folders: dict[Path, None] = {}
+    for path in paths:
+        _sync(path)
+        folders.setdefault(path.parent)
+    for folder_of_it in folders:
+        sync_folder(folder_of_it)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def make_folder(path: Path) -> None:

@@ -59,8 +59,12 @@ class Scrapes:
     events: Sequence[Event] = ()
 
 
-def write_hour(root: Path, cluster: str, host: str, scrapes: Iterable[Scrapes]) -> list[Path]:
-    """Write one hour of a host below ``root``; the files. Writing it again changes nothing."""
+def write_hour(
+    root: Path, cluster: str, host: str, scrapes: Iterable[Scrapes], *, durable: bool = True
+) -> list[Path]:
+    """Write one hour of a host below ``root``; the files. Writing it again changes nothing. Those
+    that are not yet ``durable`` are made so by ``pipeline.store.files.layout.settle``.
+    """
     scrapes = [one for one in scrapes if len(one.times_ms)]
     if not scrapes:
         return []
@@ -70,7 +74,7 @@ def write_hour(root: Path, cluster: str, host: str, scrapes: Iterable[Scrapes]) 
     written = []
     for table, rows in _tables(host, scrapes):
         path = root / folder(table, hour_us) / name
-        write_whole(path, partial(write, rows, table))
+        write_whole(path, partial(write, rows, table), durable=durable)
         written.append(path)
     return written
 

@@ -43,8 +43,8 @@ def pages(made: Ledger, *, installed: bool = False) -> bool:
     return made.tally("straggler", pages=installed).state.pages
 
 
-# Whoever labels may label in runs, correct what was said, label one device again and again, and have
-# incidents of other detectors in between.
+# Whoever labels may label in runs, correct what was said, label one device again and again, and
+# have incidents of other detectors in between.
 RUNS = st.lists(
     st.tuples(
         st.sampled_from(("real", "real", "real", "false", "unclear")),
@@ -109,6 +109,7 @@ def test_no_sequence_of_labels_lets_a_detector_page_outside_its_bound(
         assert pages(made, installed=installed) == may_page(made, installed=installed)
 
 
+@pytest.mark.slow
 def test_a_detector_of_true_precision_ninety_percent_is_hardly_ever_free() -> None:
     """One in twenty at most, looked at after each of 400 honest labels: exact chances of all
     sequences, none drawn.
@@ -118,7 +119,8 @@ def test_a_detector_of_true_precision_ninety_percent_is_hardly_ever_free() -> No
     for number in range(400):
         after: dict[PagingState, float] = defaultdict(float)
         for state, weight in weights.items():
-            for verdict, chance in (("real", share), ("false", 1 - share)):
+            chances: dict[Verdict, float] = {"real": share, "false": 1 - share}
+            for verdict, chance in chances.items():
                 one = replace(state.after(label(number, verdict)), changed_by="")
                 after[one] += weight * chance
         ever += sum(weight for state, weight in after.items() if state.pages)
