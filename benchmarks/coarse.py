@@ -228,7 +228,8 @@ def imported(run: Run, scraper: Scraper, names: Collection[str]) -> tuple[Heard,
             lambda: node_horizon_of(Config(), SelfMetrics(), SystemClock(), able, shadow=False),
         ):
             heard.take(again.now)
-    ports = {_as_imported(port): port for port in run.topology.ports}
+    every = (*run.topology.ports, *run.topology.switch_ports)
+    ports = {_as_imported(port): port for port in every}
     heard.findings = [
         replace(one, device=ports.get(one.device.id, one.device)) for one in heard.findings
     ]

@@ -518,6 +518,27 @@ def _learnt_ways(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"{held_out}. Labels from {_worlds(found['fitted_on'])}."
 
 
+def _learnt_fresh(report: Mapping[str, Any]) -> Iterator[str]:
+    """The rule of faults that were never real, on worlds that nobody had looked at."""
+    found = report["learning"].get("fresh")
+    if found is None:
+        yield "Not measured yet."
+        return
+    yield from _table(
+        ("Labels", "Way", "False tickets", "Avoided", "Real tickets", "Still tickets",
+         "Brier score with", "without"),
+        (
+            (row["labels"], row["way"], f"{row['false_tickets']:.0f}",
+             _of_worlds(row["false_avoided"]), f"{row['real_tickets']:.0f}",
+             _exactly(row["real_kept"], row["real_kept_exact"]),
+             f"{row['brier']['with']:.3f}", f"{row['brier']['without']:.3f}")
+            for row in found["rows"]
+        ),
+    )  # fmt: skip
+    yield ""
+    yield f"{found['gpu_months']:.1f} GPU-months of {_names(found['held_out'])}."
+
+
 def _learnt_ranking(report: Mapping[str, Any]) -> Iterator[str]:
     """How often each way names the right device and action."""
     found = report["learning"].get("ranking")
@@ -613,6 +634,7 @@ def _worlds(files: Iterable[str]) -> str:
 TABLES = {
     "learning_calibration": _learnt_calibration,
     "learning_ways": _learnt_ways,
+    "learning_fresh": _learnt_fresh,
     "learning_nightly": _learnt_nightly,
     "learning_ranking": _learnt_ranking,
     "learning_usual": _learnt_usual,

@@ -18,7 +18,7 @@ from history.meaning import dcgm_exporter, fabric_exporters, holders, node_expor
 from history.meaning.labels import LabelMap, proposed
 from history.meaning.site_facts import FACTS
 from history.remembered import HOUR_MS, Host
-from history.site.renamed import renamed
+from history.renamed import renamed
 from history.site.series import Series, Site, SiteError
 from history.site_log import SiteLog
 from pipeline.store.files.layout import make_folder, settle, write_whole

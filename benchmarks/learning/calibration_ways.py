@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from history.learning.calibrate import (
     MARGIN,
     MIN_OF_FAULT,
     MIN_SPREAD,
-    TooFewLabelsError,
     calibrate,
 )
 from history.learning.examples import Example
@@ -40,16 +39,13 @@ class Fitted:
     lowers: Callable[[Example], bool]
 
 
-def _shipped(labels: Labels) -> Fitted:
-    return _of(calibrate(labels))
+def _never(labels: Labels) -> Fitted:
+    """With faults that were never real."""
+    return _of(calibrate(labels, never_real=True))
 
 
 def _alone(labels: Labels) -> Fitted:
-    """Without faults that were never real."""
-    model = calibrate(labels)
-    if not model.weights:
-        raise TooFewLabelsError("of one verdict")
-    return _of(replace(model, never=()))
+    return _of(calibrate(labels))
 
 
 def _of(model: Calibration) -> Fitted:
@@ -210,8 +206,8 @@ def _faults(labels: Labels) -> dict[str, tuple[int, int]]:
 
 
 WAYS: Mapping[str, Callable[[Labels], Fitted]] = {
-    "logistic, and faults never real (shipped)": _shipped,
-    "logistic": _alone,
+    "logistic, and faults never real": _never,
+    "logistic (shipped)": _alone,
     "numbers without names": _limited(_numbers_only),
     "the site's rate of each fault": _limited(_rates),
     "margin within the detector": _limited(_margins),

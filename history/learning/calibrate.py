@@ -39,12 +39,14 @@ class TooFewLabelsError(ValueError):
     """There is nothing to learn from yet: the message says what is missing."""
 
 
-def calibrate(found: Sequence[Example]) -> Calibration:
-    """The model, and the limit below which no real one lay; where there are too few labels of a
-    verdict for that, only the faults that were never real. TooFewLabelsError.
+def calibrate(found: Sequence[Example], *, never_real: bool = False) -> Calibration:
+    """The model, and the limit below which no real one lay; with ``never_real`` also the faults
+    that were never real, and only those where there are too few labels of a verdict for a model.
+    TooFewLabelsError.
     """
     real, faults = sum(one.real for one in found), _faults(found)
-    never = tuple(fault for fault, (r, f) in faults.items() if not r and f >= NEVER_REAL)
+    alone = (fault for fault, (r, f) in faults.items() if not r and f >= NEVER_REAL)
+    never = tuple(alone) if never_real else ()
     if never and min(real, len(found) - real) < MIN_EACH:
         overall = log((real + 0.5) / (len(found) - real + 0.5))
         return Calibration(round(overall, 6), {}, 0.0, faults, never)

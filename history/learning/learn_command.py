@@ -25,8 +25,8 @@ Examples:
 
 Then detectors.calibration: calibration.json in the configuration of each gateway. Tickets that are
 hardly ever real on this fleet become records; pages stay. At least 15 incidents of gateways
-labelled real and 15 labelled false are needed, or 14 of one fault that are all labelled false.
-Needs the extra `learning`.
+labelled real and 15 labelled false are needed. With --never-real a fault of which 14 labels are
+false and none is real alerts nobody, too. Needs the extra `learning`.
 docs/learning.md has the rules, and what to expect."""
 
 
@@ -34,6 +34,11 @@ def options(parser: Parser) -> None:
     """Which model, and where it goes."""
     parser.add_argument("model", choices=("calibration",), help="what to learn")
     parser.add_argument("--out", required=True, metavar="FILE", help="file of the model")
+    parser.add_argument(
+        "--never-real",
+        action="store_true",
+        help="also lower faults with 14 labels that are all false",
+    )
     add_settings(parser, only=("storage",))
 
 
@@ -53,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         ledger = ledger_of(store)
         rows = opening_rows(store)
         found = apart(labelled(rows, ledger))
-        model = calibrate(found)
+        model = calibrate(found, never_real=args.never_real)
         text = model.text() + "\n"
         write_whole(Path(args.out).absolute(), lambda path: path.write_text(text, encoding="utf-8"))
     except (RefusedError, ChangingError, OSError) as error:

@@ -82,11 +82,13 @@ def test_a_fault_with_hardly_any_label_is_not_lowered() -> None:
 def test_a_fault_whose_labels_were_all_false_is_never_real_from_fourteen_on() -> None:
     """Without any label of a real incident, of which a probability would need fifteen."""
     found = [one for one in labelled(fleet(60, 1)) if not one.real]
-    model = calibrate(found[:NEVER_REAL])
+    model = calibrate(found[:NEVER_REAL], never_real=True)
     assert model.never == ("hang/rank_stuck",)
     assert model.lowers(found[0].opening, model.probability(found[0].numbers))
     with pytest.raises(TooFewLabelsError):
-        calibrate(found[: NEVER_REAL - 1])
+        calibrate(found[: NEVER_REAL - 1], never_real=True)
+    with pytest.raises(TooFewLabelsError):  # where it is not asked for
+        calibrate(found[:NEVER_REAL])
 
 
 def test_one_real_label_keeps_a_fault_from_being_never_real() -> None:
@@ -94,7 +96,7 @@ def test_one_real_label_keeps_a_fault_from_being_never_real() -> None:
     every = labelled(fleet(100, 1))
     false, real = ([one for one in every if one.real is verdict] for verdict in (False, True))
     with pytest.raises(TooFewLabelsError):
-        calibrate([*false[:NEVER_REAL], real[0]])
+        calibrate([*false[:NEVER_REAL], real[0]], never_real=True)
 
 
 def test_incidents_of_one_device_within_a_week_are_one_observation() -> None:
