@@ -228,8 +228,8 @@ def imported(run: Run, scraper: Scraper, names: Collection[str]) -> tuple[Heard,
             lambda: node_horizon_of(Config(), SelfMetrics(), SystemClock(), able, shadow=False),
         ):
             heard.take(again.now)
-    every = (*run.topology.ports, *run.topology.switch_ports)
-    ports = {_as_imported(port): port for port in every}
+    both_ends = (*run.topology.ports, *run.topology.switch_ports)
+    ports = {_as_imported(port): port for port in both_ends}
     heard.findings = [
         replace(one, device=ports.get(one.device.id, one.device)) for one in heard.findings
     ]
