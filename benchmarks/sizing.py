@@ -1,7 +1,8 @@
 """All figures of docs/fleet.md's table of sizes in one run of one machine, as docs/sizing.json:
 whole gateways with a real NATS server at several sizes (benchmarks/fleet_run.py), and decoding.
 
-Large clusters at a pace of their own: ``2000 12500@0.1``. ``make docs`` writes the table.
+Large clusters at a pace of their own: ``2000 12500@0.1``. The file is written after each run, so
+that one which fails costs itself only. ``make docs`` writes the table.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from benchmarks._replayed import recorded
 from benchmarks.fleet_run import run
@@ -43,10 +45,10 @@ def _machine() -> str:
     return models[0] if models else platform.machine()
 
 
-def measured(sizes: Sequence[tuple[int, float]], seconds: float) -> dict[str, object]:
-    """Everything, as plain values."""
+def measured(sizes: Sequence[tuple[int, float]], seconds: float) -> Iterator[dict[str, Any]]:
+    """Everything, as plain values: after each run, with all runs so far."""
     batches = recorded(seconds)
-    return {
+    found: dict[str, Any] = {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": _git("rev-parse", "--short", "HEAD")
         + ("+" if _git("status", "--porcelain", "--untracked-files=no") else ""),
@@ -55,8 +57,11 @@ def measured(sizes: Sequence[tuple[int, float]], seconds: float) -> dict[str, ob
         "python": platform.python_version(),
         "load": round(os.getloadavg()[1], 1),
         "batch_us": round(1e6 * batch_s(batches), 1),
-        "runs": [asdict(run(batches, nodes, pace)) for nodes, pace in sizes],
+        "runs": [],
     }
+    for nodes, pace in sizes:
+        found["runs"].append(asdict(run(batches, nodes, pace)))
+        yield found
 
 
 def main() -> int:
@@ -66,8 +71,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="of messages")
     parser.add_argument("--json", type=Path, default=TARGET)
     args = parser.parse_args()
-    found = measured([*map(_asked, args.sizes)], args.seconds)
-    args.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for found in measured([*map(_asked, args.sizes)], args.seconds):
+        args.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        last = found["runs"][-1]
+        print(
+            f"  {last['nodes']} nodes: {last['cores']['gateway']:.2f} cores, {last['gib']:.2f} GiB"
+        )
     print(f"  {args.json}: a batch {found['batch_us']} us")
     return 0
 

@@ -8,6 +8,7 @@ what was not seen is said in numbers, never passed over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,7 @@ STREAM = "tocsin"
 QUIET_S = 0.5
 RETRY_S = 1.0
 PENDING_MESSAGES, PENDING_BYTES = 100_000, 512 << 20  # waiting in this process
+AT_ONCE = 256  # taken from the client and not yet read
 SYSTEM = SystemClock()
 CALLS = (errors.Error, js_errors.Error, OSError, asyncio.TimeoutError)
 
@@ -105,8 +107,11 @@ class Consumer:
         # A server that lost power may have lost what it acknowledged last.
         self._next = min(self._next, info.state.last_seq + 1)
         missed = max(0, info.state.first_seq - self._next) if self._next else 0
+        inbox, name = _Inbox(), _name(info.created)
+        # By a callback: to await each message would take a task, and five rounds of the loop.
         subscription = await stream.subscribe(
             self._subject,
+            cb=inbox.put,
             stream=STREAM,
             ordered_consumer=True,
             config=self._from(),
@@ -115,10 +120,8 @@ class Consumer:
         )
         try:
             while True:
-                try:
-                    raw = await subscription.next_msg(QUIET_S)
-                    message = _read(raw, missed, _name(self._created))
-                except errors.TimeoutError:
+                raws = await inbox.taken(QUIET_S)
+                if not raws:
                     asked_ns = self._clock.time_ns()
                     if (await stream.stream_info(STREAM)).created != self._created:
                         return
@@ -126,10 +129,11 @@ class Consumer:
                     sent = about.delivered.stream_seq if about.delivered else 0
                     if not about.num_pending and sent < max(1, self._next):
                         self.read_ns = asked_ns
-                    continue
-                missed = 0
-                self._next = message.sequence + 1
-                yield message
+                for raw in raws:
+                    message = _read(raw, missed, name)
+                    missed = 0
+                    self._next = message.sequence + 1
+                    yield message
         finally:
             await subscription.unsubscribe()
 
@@ -143,6 +147,34 @@ class Consumer:
             deliver_policy=DeliverPolicy.BY_START_TIME,
             opt_start_time=since,
         )
+
+
+class _Inbox:
+    """Messages of a subscription, taken by many at a time; others wait in the client, which bounds
+    them.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[Msg] = []
+        self._some, self._room = asyncio.Event(), asyncio.Event()
+
+    async def put(self, message: Msg) -> None:
+        """The next one, once there is room."""
+        while len(self.waiting) >= AT_ONCE:
+            self._room.clear()
+            await self._room.wait()
+        self.waiting.append(message)
+        self._some.set()
+
+    async def taken(self, timeout_s: float) -> list[Msg]:
+        """All that wait; none where none comes in that time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._some.wait()
+        taken, self.waiting = self.waiting, []
+        self._some.clear()
+        self._room.set()
+        return taken
 
 
 def _name(created: datetime | None) -> str:
