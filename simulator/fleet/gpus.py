@@ -40,6 +40,7 @@ SPIKE = 0.7  # one sample in two thousand is 30 % low
 LOWEST_FACTOR = 0.35  # the governor goes no lower
 GOVERNOR_GAIN = 0.5  # of what is missing, per tick
 GPUS = 8
+MEMORY_OVER_C, MEMORY_BUSY_C = 6.0, 9.0  # kelvin over the core: idle, and more under full traffic
 FRONT_TAU_S = 40.0  # the air behind follows the power in front
 
 
@@ -118,7 +119,7 @@ class FleetGpus:
         self._preheat = rng.uniform(0, settings.preheat_c, n)
         self._idle_mean_w = each("idle_w") * settings.idle_factor
         self._idle_w = self._idle_mean_w * rng.normal(1, 0.03, n)
-        self._tau = np.full(n, settings.sink_tau_s) if settings.sink_tau_s else each("tau_s")
+        self.tau_s = np.full(n, settings.sink_tau_s) if settings.sink_tau_s else each("tau_s")
         self._front = np.zeros(n)  # kelvin that the GPUs in front add
         self._noise = (
             LongNoise(
@@ -163,11 +164,18 @@ class FleetGpus:
         self.own_load = np.full(n, np.nan)
         self.alone = np.zeros(n, bool)
         self.temperature_c = settings.inlet_c + self._preheat + self._r_th * self._idle_w
-        self.memory_c = self.temperature_c + 6.0
+        self.memory_c = self.temperature_c + MEMORY_OVER_C
 
     def new_job(self, gpus: NDArray[np.intp]) -> None:
         """Another job: the same silicon runs a little differently."""
         self.job_offset[gpus] = self._offsets.normal(0, self._settings.job_offset, len(gpus))
+
+    def coolest_limit_c(self, dram: float) -> Floats:
+        """The core's temperature, C (GPU,), above which the driver slows a GPU down for the sake of
+        core or memory; ``dram``: share of time in which the memory is busy.
+        """
+        of_memory = self._memory_max_c - MEMORY_OVER_C - MEMORY_BUSY_C * dram
+        return np.minimum(self.max_operating_c, of_memory)
 
     def expected_c(self, gpu: int, load: float, communication: float) -> float:
         """Temperature at which a GPU settles in training: at that load, with that share of
@@ -265,10 +273,10 @@ class FleetGpus:
         shape, n = dynamic.shape, self.count
         base_w, core_c = np.empty(shape), np.empty(shape)
         heat = _Heat(dynamic, base_w, core_c, dram)
-        memory_over = 6.0 + 9.0 * dram + self.memory_heat
+        memory_over = MEMORY_OVER_C + MEMORY_BUSY_C * dram + self.memory_heat
         share = 1 - (1 - WAITS.load) * waits
         resistance, still = self._r_th * self.cooling, self._preheat + self.inlet_rise
-        keep = np.exp(-dt / self._tau)
+        keep = np.exp(-dt / self.tau_s)
         careful = (
             np.minimum(self.max_operating_c, self._memory_max_c - memory_over.max(initial=0.0))
             - 1.0

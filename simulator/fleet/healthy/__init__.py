@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from simulator.fleet.healthy import (
+    cold_starts,
     collectors,
     jobs,
     kernel,
@@ -58,4 +59,5 @@ HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H47": wide.life,
     "H48": rollout.rolled_out,
     "H49": rollout.changes_more,
+    "H50": cold_starts.cold_starts,
 }

@@ -18,7 +18,7 @@ Each = Callable[[Device], float]
 
 class Metal:
     """A feed whose temperatures come from power: ``inlet + preheat + resistance x power``,
-    approached with ``TAU_S``.
+    approached with ``tau_s``.
 
     ``watts`` and ``warmer`` (kelvin on the inlet) give each GPU's; ``worse`` is a factor on its
     resistance. ``limit_c`` is where it slows down.
@@ -37,7 +37,7 @@ class Metal:
         self.worse = dict.fromkeys(self.feed.gpus, 1.0)
         self.watts: Each = lambda _: 500.0
         self.warmer: Each = lambda _: 0.0
-        self.limit_c = limit_c
+        self.limit_c, self.tau_s = limit_c, TAU_S
         self.damage: dict[
             str, float
         ] = {}  # what one GPU, another one each time, shows in place of a value
@@ -61,7 +61,7 @@ class Metal:
 
     def step(self) -> list[Finding]:
         """One period."""
-        keep = exp(-self.feed.period_s / TAU_S)
+        keep = exp(-self.feed.period_s / self.tau_s)
         watts = [self.watts(gpu) for gpu in self.gpus]
         for number, (gpu, w) in enumerate(zip(self.gpus, watts, strict=True)):
             settles = (
