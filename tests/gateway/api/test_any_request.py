@@ -57,7 +57,7 @@ def test_an_answer_to_anything_is_as_documented_and_no_error_of_the_gateway(
     async def asked() -> None:
         async with serving(SimulatedCluster(1)) as client:
             for path, query in requests:
-                answer = await client.get(path.replace("{id}", "0abc"), **query)
+                answer = await client.ask("GET", path.replace("{id}", "0abc"), query=query)
                 assert answer.status < 500, answer.body
 
     asyncio.run(asked())
