@@ -9,6 +9,8 @@ from math import floor
 from pathlib import Path
 from typing import Any
 
+from detectors.paging import PROVED
+from evaluation.runs.by_detector import ALERTS, SHADOW
 from evaluation.runs.report import SAME_RUNS
 from evaluation.runs.run import OURS, SHIPPED
 
@@ -95,6 +97,31 @@ def _installed(report: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
+def _released(report: Mapping[str, Any]) -> Iterator[str]:
+    """Which detectors the result lets alert, beside what ships."""
+    rows = report.get("detectors", ())
+    if not rows:
+        yield "Not scored yet."
+        return
+    yield from _table(
+        ("Detector", "Scenarios", "In time", "At least", "False pages, at most a GPU-month",
+         "False tickets, at most a GPU-month", "Decision", "Lacking", "Default"),
+        (
+            (row["detector"], ", ".join(row["scenarios"]) or "-",
+             f"{row['recall']['hits']}/{row['recall']['of']}",
+             _down(row["recall"]["low95"]) if row["recall"]["of"] else "-",
+             _false_of(row["false_pages"]), _false_of(row["false_tickets"]), row["decision"],
+             "; ".join(row["lacking"]) or "-",
+             ALERTS if row["detector"] in PROVED else SHADOW)
+            for row in rows
+        ),
+    )  # fmt: skip
+
+
+def _false_of(rate: Mapping[str, Any]) -> str:
+    return f"{rate['count']}; {rate['high95']:.2g}" if rate["rate"] is not None else "-"
+
+
 def _false(part: Mapping[str, Any], what: str) -> str:
     rate = part["false_alarms"][what]["of_all"]
     return f"{rate['count']}; at most {rate['high95']:.2g}" if rate["rate"] is not None else "-"
@@ -166,12 +193,12 @@ def _answers(report: Mapping[str, Any], part: Mapping[str, Any], who: str) -> It
         f"{_seconds(part['hang_delay_p99_s'])}; with F26 (deadline 10 min) "
         f"{_seconds(hang.get('p99_s'))}"
     )
-    yield f"{blame['hits']}/{blame['of']}, {blame['value']:.3f}"
+    yield f"{blame['hits']}/{blame['of']}, {_three(blame['value'])}"
     yield (
         f"{'no change' if part['restart_equivalent'] else 'changes'} in "
         f"{part['restarts']['runs']} runs"
     )
-    yield f"{all_faults['hits']}/{all_faults['of']}, {part['recall_critical']:.3f}"
+    yield f"{all_faults['hits']}/{all_faults['of']}, {_three(part['recall_critical'])}"
     fleets = part["precision"] if months else {}
     yield (
         ", ".join(
@@ -278,7 +305,7 @@ def _healthy(report: Mapping[str, Any]) -> Iterator[str]:
         (row["scenario"], f"{m:.0f}", p, t, why)
         for row, (m, p, t), why in zip(rows, counts, told, strict=True)
     ]
-    months, pages, tickets = (sum(column) for column in zip(*counts, strict=True))
+    months, pages, tickets = (sum(row[at] for row in counts) for at in range(3))
     yield from _table(
         ("Healthy scenario", "GPU-months", "False pages", "False tickets", "By detector"),
         [*lines, ("total", f"{months:.0f}", pages, tickets, "")],
@@ -639,6 +666,7 @@ TABLES = {
     "learning_ranking": _learnt_ranking,
     "learning_usual": _learnt_usual,
     "installed": _installed,
+    "released": _released,
     "goals": _goals,
     "later": _later,
     "later_faults": _later_faults,
@@ -672,6 +700,10 @@ def _seconds(value: float | None) -> str:
         if value >= 2 * seconds:
             return f"{value / seconds:.3g} {unit}"
     return f"{value:.0f} s"
+
+
+def _three(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _part(value: float | None) -> str:

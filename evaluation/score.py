@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from evaluation.defaults import MAGNITUDES
 from evaluation.runs import log
 from evaluation.runs.by_cadence import by_cadence
 from evaluation.runs.by_checkpoint import by_checkpoint
+from evaluation.runs.by_detector import by_detector
 from evaluation.runs.cost_estimate import seconds_of
 from evaluation.runs.plan import ROOT, Wanted, code_hash, jobs_of, results_of, still_good
 from evaluation.runs.pool import run_jobs
@@ -73,7 +75,7 @@ def score(args: argparse.Namespace) -> int:
         jobs = jobs_of(wanted) if args.plan is None else suite(_claim(wanted, args))
     except ValueError as error:
         raise ConfigError(f"--scenario: {error}") from error
-    code, commit = code_hash(), log.commit_of(ROOT)
+    code, commit, began_s = code_hash(), log.commit_of(ROOT), time.monotonic()
     with contextlib.ExitStack() as stack:
         executor = stack.enter_context(spread(args)) or Processes(_workers(args))
         folder = _folder(args.resume, stack)
@@ -102,6 +104,9 @@ def score(args: argparse.Namespace) -> int:
             "suite": wanted.split,
             "failed": failed,
             "cpu_hours": round(sum(result.get("cpu_s", 0.0) for result in results) / 3600, 2),
+            # of this call; the CPU hours are those of all results, of calls before too
+            "wall_hours": round((time.monotonic() - began_s) / 3600, 2),
+            "runs": {"of_this_call": len(remaining), "in_all": len(jobs)},
             "workers": executor.slots,
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python "
             f"{platform.python_version()}",
@@ -161,6 +166,7 @@ def _document(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return report_of(counted).document() | {
         "strata": by_checkpoint(counted),
         "cadence": by_cadence(results),
+        "detectors": by_detector(counted),
     }
 
 

@@ -1,4 +1,4 @@
-"""What a run costs, so that the dearest begins first and the time left can be estimated."""
+"""What a run costs: the dearest of a stage begins first, and the time left can be estimated."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from evaluation.runs.scenarios import every_scenario, scenario
 from simulator.fleet import Scenario
 
 DAY_S = 86_400.0
-# CPU seconds per reading of all sources, measured on one core of a 2-vCPU x86 machine: a
-# fixed part and one per node.
-WORLD = (0.00023, 0.0000065)
-FLEET = (0.0024, 0.0000096)
-AGENTS = (0.0032, 0.000037)  # agents in one pass
-BASELINE = (0.0001, 0.000007)
-LEARNING = {"half-space-trees": (0.0003, 0.00004), "isolation-forest": (0.0005, 0.000009)}
+MINUTE_S = 60.0  # of a block: what is judged at its end costs as much however often it is read
+# CPU seconds, a fixed part and one per node, measured on a 2-vCPU x86 machine that had other work
+# (300 readings each of nine runs of the plan: 16 to 507 nodes, read each 10 to 60 s). A quiet one
+# is quicker: the joined tick of benchmarks/detectors.py takes 0.7 to 0.8 of these there.
+WORLD = (0.001, 0.0000135)  # a reading of all sources
+FLEET, FLEET_BLOCK = (0.0042, 0.000038), (0.0072, 0.00003)  # a reading; what a minute adds
+AGENTS, AGENTS_BLOCK = (0.0052, 0.000095), (0.01, 0.00013)  # agents in one pass
+BASELINE = (0.0001, 0.000015)
+LEARNING = {"half-space-trees": (0.0003, 0.0004), "isolation-forest": (0.0005, 0.00004)}
 
 
 def seconds_of(job: Job) -> float:
@@ -25,14 +27,16 @@ def seconds_of(job: Job) -> float:
     days = job.days or one.days
     # the restarted twin
     again = 1.0 + min(COMPARED_NS / 1e9 / DAY_S / days, 0.5) if job.restart else 1.0
+    blocks = min(job.step_s / MINUTE_S, 1.0)  # that end in a reading
     tick = _of(WORLD, nodes)
     for name, scope in job.contestants:
         if name != OURS:
             tick += _of(LEARNING.get(name, BASELINE), nodes)
         elif scope == "fleet":
-            tick += _of(FLEET, nodes) * again
+            tick += (_of(FLEET, nodes) + blocks * _of(FLEET_BLOCK, nodes)) * again
         else:
-            tick += _of(AGENTS, _agents(job, one, nodes)) * again
+            agents = _agents(job, one, nodes)
+            tick += (_of(AGENTS, agents) + blocks * _of(AGENTS_BLOCK, agents)) * again
     return days * DAY_S / job.step_s * tick
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evaluation.metrics.scope import Scope
-from evaluation.runs.cadence import STEP_S, step_of
+from evaluation.runs.cadence import step_of
 from evaluation.runs.cost_estimate import seconds_of
 from evaluation.runs.run import OURS, Job, Split
 from evaluation.runs.scenarios import every_scenario, scenario
@@ -24,15 +24,16 @@ SPARE = 1.05  # more are asked for: a few are not over when their run is
 # without a false page there are at most 0.0015 in a GPU-month (rule of three)
 HEALTHY_MONTHS = 2000.0
 FLEET, FLEET_DAYS = 512, 4.0  # nodes and length of the large runs of the healthy fleet
+OWN_DAYS = {"H00": 10.0}  # of the healthy fleet at its own size: months are those of the large runs
 LARGEST = 512  # nodes of a run; more cases than fit take another seed
 LARGE_AND_LONG = "H00"
-# Seconds between readings of the large healthy runs in turn: the default intervals of Prometheus
-# and of dcgm-exporter.
-HEALTHY_STEPS = (60.0, 30.0)
+HEALTHY_STEP_S = 60.0  # between readings of the large healthy runs: Prometheus' default
 EACH_SECOND = (256, 0.1)  # nodes and days that are read as the agent itself reads
-# Runs at their own size of at most so many days are made at STEP_S too, where the plan reads them
-# less often, and compared case by case.
-COMPARED_DAYS = 1.0
+# These are made at their own size at STEP_S too, where the plan reads them less often, and compared
+# case by case: one of 15 s, four of 30 s, of counters, clocks, heat, jobs and links.
+COMPARED = ("F13", "F16", "F26", "F29", "F72")
+LONGEST_OWN_DAYS = 8.0  # of a fault's run at its own size
+BASELINES_EACH = 3  # of so many healthy scenarios at their own size one has the baselines
 # Cases that a large run has room for, as a share of those asked for: two faults leave a job alone
 # for hours. Measured; elsewhere it is all.
 ROOM = {
@@ -47,9 +48,21 @@ ROOM = {
     "F30": 0.86,
     "F37": 0.82,
     "F38": 0.83,
+    "F03": 0.86,
+    "F35": 0.8,
+    "F39": 0.82,
+    "F41": 0.83,
+    "F23": 0.93,
 }
+# Times as many cases on as many nodes: faults of one device each, which leave their neighbours
+# alone. A large run costs by its nodes; of those asked for, the plan has ROOM for that share.
+DENSER = dict.fromkeys(
+    ("F03", "F05", "F15", "F18", "F19", "F20", "F23", "F29", "F35", "F39", "F41", "F44"), 2
+)
 # nodes: congestion takes a complete part of the fabric, and a larger run has room for no more
 SMALLER = {"F24": 64}
+# Scenarios of which a run has one case, whatever its nodes.
+SINGLE = frozenset({"F74"})
 # Two of three of F23 are of NVLink, which has no other scenario; F45 and F46 have two and three
 # faults of any class in each case.
 WANTED = {"F23": 315, "F43": 110, "F45": 110, "F46": 75}
@@ -79,21 +92,55 @@ class Claim:
 
 
 def suite(claim: Claim) -> list[Job]:
-    """All runs, the dearest first, so that no core waits for the last one.
+    """All runs by stage, the dearest of each first, so that no core waits for the last one.
 
-    Every scenario once at its own size with all candidates: ours, restarted half-way, and the
-    baselines. Then ours in both scopes in runs with as many nodes as the cases need, at nominal and
-    half magnitude, and a healthy fleet of 4,096 GPUs. Faults that the large runs have in scope node
-    are judged so at their own size only to be compared with the same run read more often; what
-    needs the fleet is run in scope node at its own size only.
+    Of every class the scenario with the fewest readings once at its own size with all candidates:
+    ours, restarted half-way, and the baselines; so every healthy scenario, of which some have the
+    baselines, and every world of other authors; not lemons, whose month costs more than the rest.
+    Then ours in both scopes in runs with as many nodes as the cases need, at nominal and half
+    magnitude, and a healthy fleet of 4,096 GPUs.
     """
     scenarios = [every_scenario().get(name) or scenario(name) for name in claim.scenarios]
-    jobs = [_own_size(one, claim) for one in scenarios]
+    own = [one for one in scenarios if one.verdict is None or _stands_for_its_class(one)]
+    jobs = [_own_size(one, claim) for one in own]
     if claim.ours:
         jobs += [job for one in scenarios for job in _many_cases(one, claim)]
-        jobs += [_read_more_often(one, claim) for one in scenarios if _is_compared(one)]
+        jobs += [_read_more_often(one, claim) for one in scenarios if one.id in COMPARED]
         jobs += _healthy_fleet(claim) if LARGE_AND_LONG in claim.scenarios else ()
-    return sorted((job for job in jobs if job.contestants), key=seconds_of, reverse=True)
+    asked = (job for job in jobs if job.contestants)
+    return sorted(asked, key=lambda job: (stage_of(job), -seconds_of(job)))
+
+
+def stage_of(job: Job) -> int:
+    """What is run first, so that a suite that was interrupted shows what ships: 0 the cases that an
+    agent can know and the healthy fleet, 1 what the fleet alone knows, 2 runs at their own size
+    with restarts and baselines, 3 half of the magnitude and comparisons.
+    """
+    if job.compared or job.magnitude != MAGNITUDES[0]:
+        return 3
+    if job.nodes is None:
+        return 2
+    return 0 if (OURS, "node") in job.contestants else 1
+
+
+def _stands_for_its_class(one: Scenario) -> bool:
+    """Whether it is compared at two steps, or the one of its class with the fewest readings that
+    an agent can know, where there is one.
+    """
+    alike = [
+        other
+        for other in every_scenario().values()
+        if other.verdict is not None
+        and one.verdict is not None
+        and other.verdict.fault == one.verdict.fault
+        and other.family != SEVERAL
+    ]
+    first = min(
+        alike,
+        key=lambda other: (other.scope != "node", other.days / step_of(other), other.id),
+        default=None,
+    )
+    return one.id in COMPARED or (one is first and one.days <= LONGEST_OWN_DAYS)
 
 
 def _own_size(scenario: Scenario, claim: Claim) -> Job:
@@ -101,10 +148,8 @@ def _own_size(scenario: Scenario, claim: Claim) -> Job:
         *((OURS, scope) for scope in claim.scopes if claim.ours),
         *((name, "fleet") for name in claim.baselines),
     )
-    if scenario.id == LARGE_AND_LONG:  # baselines over a month would cost more than all other runs
+    if claim.ours and not _has_baselines(scenario):
         candidates = tuple(one for one in candidates if one[0] == OURS)
-    if scenario.verdict is not None and scenario.scope == "node" and not _is_compared(scenario):
-        candidates = tuple(one for one in candidates if one != (OURS, "node"))
     restart = claim.ours and scenario.kind == "fault"
     return Job(
         scenario.id,
@@ -113,16 +158,17 @@ def _own_size(scenario: Scenario, claim: Claim) -> Job:
         claim.split,
         candidates,
         restart=restart,
+        days=OWN_DAYS.get(scenario.id),
         step_s=step_of(scenario),
     )
 
 
-def _is_compared(scenario: Scenario) -> bool:
-    return (
-        scenario.verdict is not None
-        and step_of(scenario) > STEP_S
-        and scenario.days <= COMPARED_DAYS
-    )
+def _has_baselines(one: Scenario) -> bool:
+    """Some that learn cost more than all of ours: over a month more than all other runs."""
+    if one.verdict is not None:
+        return True
+    healthy = [other.id for other in every_scenario().values() if other.kind == "healthy"]
+    return one.id != LARGE_AND_LONG and one.id in healthy[1::BASELINES_EACH]
 
 
 def _read_more_often(scenario: Scenario, claim: Claim) -> Job:
@@ -140,14 +186,21 @@ def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
         wanted = WANTED.get(scenario.id) or math.ceil(
             SPARE * claim.cases / _sharing(scenario.verdict.fault, magnitude, scenario.scope)
         )
-        thinner = SPARSE.get(scenario.id, 1)
+        thinner, denser = SPARSE.get(scenario.id, 1), DENSER.get(scenario.id, 1)
         nodes = (
             math.ceil(wanted * scenario.nodes / scenario.cases / ROOM.get(scenario.id, 1.0))
             * thinner
         )
+        nodes = math.ceil(nodes / denser)
         runs = math.ceil(nodes / SMALLER.get(scenario.id, LARGEST))
+        if scenario.id in SINGLE:
+            nodes, runs = LARGEST * wanted, wanted
         size = math.ceil(nodes / runs)
-        cases = math.ceil(wanted / runs) if thinner > 1 else None
+        cases = None
+        if thinner > 1:
+            cases = math.ceil(wanted / runs)
+        elif denser > 1:
+            cases = math.ceil(wanted / ROOM.get(scenario.id, 1.0) / runs)
         for number in range(runs):
             seed = claim.first_seed + 1 + number
             yield Job(
@@ -188,11 +241,9 @@ def _healthy_fleet(claim: Claim) -> Iterator[Job]:
     """
     scopes = tuple((OURS, scope) for scope in claim.scopes)
     healthy = [one for one in every_scenario().values() if one.kind == "healthy"]
-    watched = sum(months_of(one.nodes, one.days) for one in healthy)
+    watched = sum(months_of(one.nodes, OWN_DAYS.get(one.id, one.days)) for one in healthy)
     runs = math.ceil((HEALTHY_MONTHS - watched) / months_of(FLEET, FLEET_DAYS))
-    sizes = [
-        (FLEET, FLEET_DAYS, HEALTHY_STEPS[number % len(HEALTHY_STEPS)]) for number in range(runs)
-    ]
+    sizes = [(FLEET, FLEET_DAYS, HEALTHY_STEP_S)] * runs
     for number, (nodes, days, step_s) in enumerate([*sizes, (*EACH_SECOND, 1.0)]):
         seed = claim.first_seed + 1 + number
         yield Job(

@@ -13,7 +13,15 @@ from evaluation.metrics.scope import Scope
 from evaluation.runs.cost_estimate import seconds_of
 from evaluation.runs.run import OURS, Job, judged_agents, rendered, scaled
 from evaluation.runs.scenarios import every_scenario
-from evaluation.runs.suite import CASES, HEALTHY_MONTHS, Claim, months_of, suite
+from evaluation.runs.suite import (
+    CASES,
+    HEALTHY_MONTHS,
+    ROOM,
+    Claim,
+    months_of,
+    stage_of,
+    suite,
+)
 
 CLAIM = Claim(
     "test",
@@ -84,10 +92,31 @@ def test_no_run_is_made_twice() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_the_dearest_run_begins_first() -> None:
-    """Runs are in the order of what they cost."""
-    prices = [seconds_of(job) for job in suite(CLAIM)]
-    assert prices == sorted(prices, reverse=True)
+def test_what_ships_is_shown_first_and_the_dearest_run_of_a_stage_begins() -> None:
+    """Runs are in the order of their stage, and within it of what they cost."""
+    order = [(stage_of(job), -seconds_of(job)) for job in suite(CLAIM)]
+    assert order == sorted(order)
+
+
+def test_the_first_stage_has_every_class_that_an_agent_can_know() -> None:
+    """An interrupted suite has whole classes at horizon node, and the healthy fleet."""
+    first = [every_scenario()[job.scenario] for job in suite(CLAIM) if stage_of(job) == 0]
+    known = {
+        one.verdict.fault
+        for one in every_scenario().values()
+        if one.verdict is not None and one.scope == "node"
+    }
+    assert {one.verdict.fault for one in first if one.verdict is not None} == known
+    assert any(one.kind == "healthy" for one in first)
+
+
+def test_denser_runs_have_room_for_their_cases() -> None:
+    """A run with twice the cases on its nodes holds as many as its class is to have."""
+    for job in suite(CLAIM):
+        if job.scenario == "F05" and job.nodes and job.magnitude == "nominal":
+            one = every_scenario()[job.scenario]
+            lost = ROOM.get(job.scenario, 1.0)
+            assert len(rendered(job).truth) >= 0.95 * cases(job) * lost, one.id
 
 
 def test_a_larger_fleet_has_more_cases() -> None:

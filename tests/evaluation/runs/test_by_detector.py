@@ -1,0 +1,104 @@
+"""A detector alerts by default where the suite has shown it, at horizon node."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from detectors import DETECTORS
+from detectors.paging import PROVED
+from detectors.shadow import MISSING
+from evaluation.metrics.false_alarms import FalseAlarm
+from evaluation.metrics.match import Evidence, match
+from evaluation.runs.by_detector import ALERTS, OWN, by_detector
+from evaluation.runs.scenarios import every_scenario
+from tests.evaluation.metrics.cases import ONSET, alert, truth
+from tests.sources import ROOT
+
+MONTH_S = 30 * 86_400.0
+# What no score decides: whether a site wants to hear of it.
+OF_THE_SITE = {"drift", "starvation", "waste"}
+
+
+def results(hits: int, of: int, alarms: tuple[FalseAlarm, ...] = ()) -> list[dict[str, Any]]:
+    """Cases of F29, so many of them reported by ``frozen``, and 2,000 healthy GPU-months."""
+    (one,), _ = match([truth(by_s=100.0)], [alert(30.0)], ONSET + round(MONTH_S * 1e9))
+    found = replace(one, evidence=(Evidence("frozen", 30.0, 1.0),))
+    missed = replace(one, evidence=(Evidence("nccl", 30.0, 1.0),))
+    part = {"contestant": "ours", "scope": "node", "gpu_s": 0.0, "port_s": 0.0}
+    return [
+        {
+            "kind": "fault",
+            "job": {"scenario": "F29", "magnitude": "nominal"},
+            "results": [
+                part | {"false": [], "cases": [asdict(one)] * count}
+                for one, count in ((found, hits), (missed, of - hits))
+            ],
+        },
+        {
+            "kind": "healthy",
+            "job": {"scenario": "H00", "magnitude": "nominal"},
+            "results": [
+                part
+                | {"gpu_s": 2000 * MONTH_S, "cases": [], "false": [asdict(one) for one in alarms]}
+            ],
+        },
+    ]
+
+
+def alarm_of(severity: str) -> FalseAlarm:
+    """One false alarm of ``frozen``."""
+    return FalseAlarm("frozen", "observability", "gpu", severity, 1.0, 1.0)  # type: ignore[arg-type]
+
+
+def decided(found: list[dict[str, Any]]) -> tuple[str, list[str]]:
+    """Decision and what is lacking for ``frozen``."""
+    (row,) = [row for row in by_detector(found) if row["detector"] == "frozen"]
+    return row["decision"], row["lacking"]
+
+
+def test_enough_cases_found_without_a_false_page_let_it_alert() -> None:
+    """200 of 200 in 2,000 GPU-months."""
+    assert decided(results(200, 200)) == (ALERTS, [])
+
+
+@pytest.mark.parametrize(
+    ("found", "lacking"),
+    [
+        (results(199, 199), "200 cases"),
+        (results(185, 200), "a lower bound of 0.9"),
+        (results(200, 200, (alarm_of("page"),)), "no false page"),
+        (results(200, 200, (alarm_of("ticket"),) * 40), "at most 0.02 false tickets a GPU-month"),
+        (results(200, 200)[:1], "2000 healthy GPU-months"),
+    ],
+)
+def test_what_is_lacking_is_named(found: list[dict[str, Any]], lacking: str) -> None:
+    """One condition that fails is enough to stay in shadow mode, and is said."""
+    assert decided(found) == ("shadow mode", [lacking])
+
+
+def test_every_scenario_of_the_table_is_known_by_an_agent_alone() -> None:
+    """And every detector of it exists."""
+    scenarios = every_scenario()
+    assert OWN.keys() <= DETECTORS.keys()
+    assert all(scenarios[name].scope == "node" for own in OWN.values() for name in own)
+
+
+def test_defaults_are_those_that_the_scores_decide() -> None:
+    """Where docs/scores.json lets a detector alert, it does or the site decides; where 200 cases or
+    the healthy fleet refute it, the detector is in shadow mode.
+    """
+    rows = json.loads((ROOT / "docs" / "scores.json").read_text()).get("detectors", ())
+    alerting = {row["detector"] for row in rows if row["decision"] == ALERTS}
+    refuted = {
+        row["detector"]
+        for row in rows
+        if "no false page" in row["lacking"]
+        or ("a lower bound of 0.9" in row["lacking"] and "200 cases" not in row["lacking"])
+    }
+    assert alerting - OF_THE_SITE <= PROVED
+    assert not refuted & PROVED
+    assert MISSING.keys() == DETECTORS.keys() - PROVED
