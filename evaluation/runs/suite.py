@@ -30,8 +30,8 @@ LARGE_AND_LONG = "H00"
 HEALTHY_STEP_S = 60.0  # between readings of the large healthy runs: Prometheus' default
 EACH_SECOND = (256, 0.1)  # nodes and days that are read as the agent itself reads
 # These are made at their own size at STEP_S too, where the plan reads them less often, and compared
-# case by case: one of 15 s, four of 30 s, of counters, clocks, heat, jobs and links.
-COMPARED = ("F13", "F16", "F26", "F29", "F72")
+# case by case: four of 30 s and one of 15 s, of heat, clocks, jobs, links and PCIe.
+COMPARED = ("F13", "F16", "F18", "F26", "F72")
 LONGEST_OWN_DAYS = 8.0  # of a fault's run at its own size
 BASELINES_EACH = 3  # of so many healthy scenarios at their own size one has the baselines
 # Cases that a large run has room for, as a share of those asked for: two faults leave a job alone
