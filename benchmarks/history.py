@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from collector.agent.judge import node_horizon_of
 from collector.config.settings import Config
-from collector.replaying.nodes import NODES_AT_ONCE, rejudge_nodes
+from collector.replaying.nodes import NODES_AT_ONCE, JudgedRound, rejudge_hours
 from collector.replaying.stored import Span, stored_hours
 from pipeline.catalog import KINDS
 from pipeline.clock import SystemClock
@@ -70,10 +70,11 @@ def _many() -> int:
         for number in range(MANY):
             _node(root, number, MANY_SECONDS)
         decoded = _spent(lambda: _replayed(root))
+        joined = _spent(lambda: _rounds(root))
         judged = [_spent(partial(_judged, root, at_once)) for at_once in AT_ONCE]
     print(
         f"{MANY} nodes, {MANY_SECONDS} s each: {decoded * 1e6:.0f} us a second of a node as "
-        "observations"
+        f"observations, {joined * 1e6:.0f} us joined"
     )
     for at_once, spent in zip(AT_ONCE, judged, strict=True):
         print(
@@ -104,7 +105,10 @@ def _spent(work: Callable[[], int]) -> float:
 def _judged(root: Path, at_once: int) -> int:
     """Observations that were judged, by agents as they are installed."""
     made = lambda: node_horizon_of(Config(), SelfMetrics(), SystemClock())  # noqa: E731
-    return sum(1 for _ in rejudge_nodes(stored_hours(root, Span()), made, at_once))
+    hours = rejudge_hours(stored_hours(root, Span()), made, at_once)
+    return sum(
+        len(one.round) if isinstance(one, JudgedRound) else 1 for _, every in hours for one in every
+    )
 
 
 def _pairs(ours: Callable[[], int], limit: Callable[[], int]) -> tuple[list[float], list[float]]:
@@ -117,6 +121,16 @@ def _pairs(ours: Callable[[], int], limit: Callable[[], int]) -> tuple[list[floa
             assert work()
             side.append(time.process_time() - began)
     return spent[0][1:], spent[1][1:]
+
+
+def _rounds(root: Path) -> int:
+    """Observations of all nodes, joined."""
+    return sum(
+        len(one)
+        for hours in stored_hours(root, Span())
+        if hours.joined is not None
+        for one in hours.joined.rounds(hours.joined.names)
+    )
 
 
 def _replayed(root: Path) -> int:

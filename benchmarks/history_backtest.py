@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from collector.agent.judge import node_horizon_of
 from collector.config.settings import Config
-from collector.replaying.nodes import rejudge_nodes
+from collector.replaying.nodes import JudgedRound, rejudge_hours
 from collector.replaying.stored import Span, extent, stored_hours
 from history.backtest.judgeable import judgeable
 from history.backtest.pieces import IMPORTED_AT_ONCE
@@ -116,12 +116,14 @@ def once(site: SimulatedSite, span: tuple[int, int]) -> tuple[int, tuple[float, 
         begin, end = (datetime.fromtimestamp(us / 1e6, UTC) for us in extent(root, Span()))
         able, looked = timed(lambda: judgeable(coverage(Store(root), begin, end)))
         names = [one.name for one in able if one.is_judged]
-        again = rejudge_nodes(
+        again = rejudge_hours(
             stored_hours(root, Span()),
             lambda: node_horizon_of(Config(), SelfMetrics(), SystemClock(), names, shadow=False),
             IMPORTED_AT_ONCE,
         )
-        _, judged = timed(lambda: sum(1 for _ in again))
+        _, judged = timed(
+            lambda: sum(isinstance(one, JudgedRound) for _, every in again for one in every)
+        )
         return done.account.samples, (imported, looked, judged)
 
 

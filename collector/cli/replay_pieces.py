@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
+from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,8 @@ from collector.replaying.arrivals import cut_of
 from collector.replaying.cadences import Cadences
 from collector.replaying.fleet import rejudge_fleet
 from collector.replaying.lines import differences, lines
-from collector.replaying.nodes import JudgedRound, rejudge_hours
+from collector.replaying.nodes import NODES_AT_ONCE, JudgedRound, rejudge_hours
+from collector.replaying.passes import in_passes
 from collector.replaying.rejudge import Rejudged
 from collector.replaying.stored import Span, stored_hours
 from detectors.node_horizon import NodeHorizon
@@ -147,7 +149,7 @@ def output_lines(
 def _of_nodes(question: Question, root: Path, counted: Counted, step: Step) -> Iterator[Line]:
     """Hour by hour; in an hour by time, whatever nodes are judged together."""
     config, metrics, clock = question.config, SelfMetrics(), SystemClock()
-    stored = stored_hours(root, question.read, question.hosts, nodes=question.nodes)
+    stored = in_passes(root, question.read, NODES_AT_ONCE, question.hosts, question.nodes)
     cadences = Cadences(periods_of(config))
 
     def made() -> NodeHorizon:
@@ -160,13 +162,16 @@ def _of_nodes(question: Question, root: Path, counted: Counted, step: Step) -> I
             period_of=cadences.of,
         )
 
-    for hours, every in rejudge_hours(stored, made, cadences=cadences):
+    passes = rejudge_hours(stored, made, cadences=cadences)
+    for (is_logged, _), some in groupby(passes, lambda one: (one[0].is_logged, one[0].end_us)):
         found: list[Line] = []
         last_ns: dict[str, int] = {}
-        for again in _told(question, every, counted, step, last_ns):
+        for again in _told(
+            question, chain.from_iterable(every for _, every in some), counted, step, last_ns
+        ):
             host = again.now.observation.host
             texts = _texts(question, again, counted)
-            found += (Line(hours.is_logged, last_ns[host], host, text) for text in texts)
+            found += (Line(is_logged, last_ns[host], host, text) for text in texts)
         yield from sorted(found, key=lambda line: line.place)
 
 

@@ -6,13 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
+from collector.replaying.nodes import JudgedRound
+from detectors.node_horizon import Said
 from detectors.paging import PROVED
 from history.backtest.judgeable import Judgeable
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Incident, Severity
+from pipeline.frame import Device
 from pipeline.judged import JudgedObservation
-from pipeline.observation import Observation
+from pipeline.observation import Event, Observation
+from pipeline.round import Round
 from pipeline.store.files.scraped import boot_id
 
 # Time between two reads that counts as watched, at most: beyond it the node was not seen
@@ -77,6 +82,12 @@ class History:
     begin_ns: int = 0
     end_ns: int = 0
 
+    def watch(self, host: str, first_ns: int, last_ns: int) -> None:
+        """A node was read, from one time to another."""
+        self.nodes.add(host)
+        self.begin_ns = min(self.begin_ns or first_ns, first_ns)
+        self.end_ns = max(self.end_ns, last_ns)
+
     @property
     def gpu_months(self) -> float:
         """GPUs times the time in which they were watched."""
@@ -88,21 +99,27 @@ class History:
         return (self.end_ns - self.begin_ns) / SECOND_NS / 86_400
 
 
-def judged(observations: Iterable[JudgedObservation]) -> History:
-    """What a history says, from its observations with the findings and incidents of now."""
+def judged(observations: Iterable[JudgedObservation | JudgedRound]) -> History:
+    """What a history says, from its observations with the findings and incidents of now: of one
+    node, or of many in rounds.
+    """
     history, watched = History(), _Watched()
     detectors: dict[str, str] = {}  # of each finding
     incidents: dict[str, Incident] = {}
     for one in observations:
-        observation = one.observation
-        history.begin_ns = min(history.begin_ns or observation.time_ns, observation.time_ns)
-        history.end_ns = max(history.end_ns, observation.time_ns)
-        history.nodes.add(observation.host)
-        watched.take(observation, history)
-        _take_verdicts(observation, history)
-        detectors.update((finding.id, finding.detector) for finding in one.findings)
-        for incident in one.incidents:
-            incidents[incident.id] = _worst(incidents.get(incident.id), incident)
+        said: Iterable[JudgedObservation | Said]
+        events: Iterable[Event]
+        if isinstance(one, JudgedRound):
+            watched.take_round(one.round, history)
+            events, said = chain.from_iterable(one.round.events.values()), one.said.values()
+        else:
+            watched.take(one.observation, history)
+            events, said = one.observation.events, (one,)
+        _take_verdicts(events, history)
+        for each in said:
+            detectors.update((finding.id, finding.detector) for finding in each.findings)
+            for incident in each.incidents:
+                incidents[incident.id] = _worst(incidents.get(incident.id), incident)
     for incident in sorted(incidents.values(), key=lambda one: (one.opened_ns, one.id)):
         if incident.severity != "record":
             by = dict.fromkeys(detectors[name] for name in incident.findings if name in detectors)
@@ -135,27 +152,51 @@ class _Watched:
     """How long GPUs were watched, and which boots were seen."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], int] = {}
+        self._last: dict[tuple[str, str], tuple[int, tuple[Device, ...] | None]] = {}
         self._boots: dict[str, str] = {}
 
     def take(self, observation: Observation, history: History) -> None:
-        host, boot = observation.host, observation.boot_id
-        boot = "" if boot == NO_BOOT else boot
-        before = self._boots.get(host)
-        if boot and before not in (None, "", boot):
-            history.reboots.append(Reboot(host, observation.time_ns))
-        self._boots[host] = boot or before or ""
+        """One of a node."""
+        host, time_ns = observation.host, observation.time_ns
+        history.watch(host, time_ns, time_ns)
+        self._boot(host, observation.boot_id, time_ns, history)
         for frame in observation.frames:
             if frame.kind == "gpu" and frame.devices:
-                key = (host, observation.source)
-                step = min(max(frame.time_ns - self._last.get(key, frame.time_ns), 0), MAX_STEP_NS)
-                self._last[key] = frame.time_ns
-                history.gpu_ns += step * len(frame.devices)
-                history.gpus.update((device.host, device.id) for device in frame.devices)
+                self._gpus((host, observation.source), frame.time_ns, frame.devices, history)
+
+    def take_round(self, one: Round, history: History) -> None:
+        """One of each of many nodes."""
+        times_ns = one.time_ns.tolist()
+        for host, boot, time_ns in zip(one.names, one.boots, times_ns, strict=True):
+            self._boot(host, boot, time_ns, history)
+            history.nodes.add(host)
+        history.watch(one.names[0], min(times_ns), max(times_ns))
+        for rows in one.frames:
+            if rows.schema.kind == "gpu":
+                of_rows = zip(one.names, rows.time_ns.tolist(), rows.parts, strict=True)
+                for host, time_ns, devices in of_rows:
+                    if devices:
+                        self._gpus((host, one.source), time_ns, devices, history)
+
+    def _boot(self, host: str, boot_id: str, time_ns: int, history: History) -> None:
+        boot = "" if boot_id == NO_BOOT else boot_id
+        before = self._boots.get(host)
+        if boot and before not in (None, "", boot):
+            history.reboots.append(Reboot(host, time_ns))
+        self._boots[host] = boot or before or ""
+
+    def _gpus(
+        self, key: tuple[str, str], time_ns: int, devices: tuple[Device, ...], history: History
+    ) -> None:
+        last_ns, known = self._last.get(key, (time_ns, None))
+        history.gpu_ns += min(max(time_ns - last_ns, 0), MAX_STEP_NS) * len(devices)
+        self._last[key] = time_ns, devices
+        if known is not devices:
+            history.gpus.update((device.host, device.id) for device in devices)
 
 
-def _take_verdicts(observation: Observation, history: History) -> None:
-    for event in observation.events:
+def _take_verdicts(events: Iterable[Event], history: History) -> None:
+    for event in events:
         if event.kind == LABELLED:
             about = event.attributes
             history.verdicts[str(about.get("incident"))] = Verdict(

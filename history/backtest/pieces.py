@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from collector.agent.judge import judge_of, node_horizon_of, periods_of
 from collector.config.settings import Config
 from collector.replaying.cadences import Cadences
-from collector.replaying.nodes import NODES_AT_ONCE, rejudge_nodes
+from collector.replaying.nodes import NODES_AT_ONCE, JudgedRound, rejudge_hours
 from collector.replaying.rejudge import Rejudged, rejudge
 from collector.replaying.stored import Hours, Span, stored_hours
 from history.backtest.judged import History, judged
@@ -37,15 +38,19 @@ class Asked:
 def history_of(asked: Asked, step: Callable[[int], object] = lambda _: None) -> History:
     """What its nodes say; ``step`` gets the time of each observation, unix ns."""
 
-    def followed() -> Iterator[JudgedObservation]:
+    def followed() -> Iterator[JudgedObservation | JudgedRound]:
         for one in _again(asked):
-            step(one.now.observation.time_ns)
-            yield one.now
+            if isinstance(one, JudgedRound):
+                step(int(one.round.time_ns.max()))
+                yield one
+            else:
+                step(one.now.observation.time_ns)
+                yield one.now
 
     return judged(followed())
 
 
-def _again(asked: Asked) -> Iterator[Rejudged]:
+def _again(asked: Asked) -> Iterator[Rejudged | JudgedRound]:
     """A node by itself is judged as its agent does, without what it takes to join several: the
     same is found in 0.6 of the time. As many as can be are joined otherwise.
     """
@@ -61,12 +66,13 @@ def _again(asked: Asked) -> Iterator[Rejudged]:
                 config, metrics, clock, names, shadow=False, periods_s=cadences.of_node(host)
             ),
         )
-    return rejudge_nodes(
+    hours = rejudge_hours(
         stored,
         lambda: node_horizon_of(config, metrics, clock, names, shadow=False, period_of=cadences.of),
         NODES_AT_ONCE if site_log(asked.root) is None else IMPORTED_AT_ONCE,
         cadences,
     )
+    return chain.from_iterable(every for _, every in hours)
 
 
 def _followed(stored: Iterable[Hours], cadences: Cadences) -> Iterator[JudgedObservation]:

@@ -6,7 +6,7 @@ say so, and such a column is not decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -64,6 +64,7 @@ class Group:
             }
             self._columns = [name for name in at if name in known and name not in self._fixed]
         self._span = bounds(meta.column(at["time"]))
+        self._boots = bounds(meta.column(at["boot_id"])) if "boot_id" in at else None
         single = all(
             (ends := bounds(meta.column(at[name]))) is not None and ends[0] == ends[1]
             for name in ("host", "device")
@@ -71,6 +72,11 @@ class Group:
         self._streams = single and meta.num_rows > STREAM_ROWS and bool(meta.sorting_columns)
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._rest: pa.Table | None = None
+
+    def may_hold(self, boots: Iterable[bytes]) -> bool:
+        """Whether it may have rows of any of these boots."""
+        ends = self._boots
+        return ends is None or any(ends[0] <= boot <= ends[1] for boot in boots)
 
     def take(self, begin_us: int, end_us: int) -> Piece | None:
         """Rows of that time, with a margin; None where there are none.

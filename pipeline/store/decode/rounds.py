@@ -54,7 +54,7 @@ def rounds(
     wanted: Callable[[Longs], NDArray[np.bool_]] = lambda time_us: np.ones(len(time_us), np.bool_),
 ) -> Iterator[Round]:
     """Rounds of these machines, their rows in this order; ``wanted`` says, by unix times in
-    microseconds, which reads.
+    microseconds, which reads. Their rows are gone afterwards.
 
     What each machine's observations are, and their order, is that of ``nodes.nodes``.
     """
@@ -68,6 +68,7 @@ def rounds(
     for begin in range(0, max(map(len, of_each), default=0), step):
         some = [own[begin : begin + step] for own in of_each]
         yield from _Window(stretch, names, some, texts, known).rounds()
+    stretch.forget([stretch.names.code(name) for name in names])
 
 
 class _Window:

@@ -37,8 +37,10 @@ class Shelf:
         self._files: dict[Path, _File] = {}
         self._named: set[str] = set()
 
-    def hour(self, table: str, hour_us: int) -> list[Piece]:
-        """Pieces of a table with the rows of an hour's reads, and a few of their neighbours'."""
+    def hour(self, table: str, hour_us: int, boots: frozenset[bytes] | None = None) -> list[Piece]:
+        """Pieces of a table with the rows of an hour's reads, and a few of their neighbours'; not
+        those that cannot hold rows of these ``boots``.
+        """
         for _ in range(TRIES):
             try:
                 paths = [
@@ -49,12 +51,14 @@ class Shelf:
                 self._close(
                     p for p, f in self._files.items() if f.table == table and p not in paths
                 )
-                return [piece for path in paths for piece in self._of(path, table, hour_us)]
+                return [piece for path in paths for piece in self._of(path, table, hour_us, boots)]
             except FileNotFoundError:  # replaced by a compacted file
                 continue
         raise FileNotFoundError(f"{self._root / table}: its files keep changing")
 
-    def _of(self, path: Path, table: str, hour_us: int) -> list[Piece]:
+    def _of(
+        self, path: Path, table: str, hour_us: int, boots: frozenset[bytes] | None
+    ) -> list[Piece]:
         """Pieces of one file."""
         file = self._file(path, table)
         if file is None:
@@ -64,6 +68,8 @@ class Shelf:
         span = (-FOREVER_US, FOREVER_US) if everything else (hour_us, hour_us + HOUR_US)
         found = []
         for group in list(file.groups):
+            if boots is not None and not group.may_hold(boots):
+                continue
             try:
                 piece = group.take(*span)
             except ForeignError as error:

@@ -69,6 +69,12 @@ class Stretch:
         self._made: dict[int, tuple[tuple[str, int], ...]] = {}
         self._with_frame: dict[str, NDArray[np.bool_]] = {}
 
+    def forget(self, machines: Iterable[int]) -> None:
+        """Let go of the rows of these machines: they have been read."""
+        for kind in self.placed.values():
+            for machine in machines:
+                kind.pop(machine, None)
+
     def made(self, read: int) -> tuple[tuple[str, int], ...]:
         """Kind and size of each frame of a read, in order."""
         code = int(self.reads.made[read])

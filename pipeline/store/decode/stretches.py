@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.catalog import KINDS
+from pipeline.distinct import distinct
 from pipeline.store.decode.groups import Piece
 from pipeline.store.decode.machines import Machines, unique
 from pipeline.store.decode.names import Names
@@ -30,22 +31,32 @@ def stretches(
     hosts: Collection[str] = (),
 ) -> Iterator[Stretch]:
     """Hours of the store below ``root``, unix time in microseconds of their begins, rising; frames
-    and texts of some ``tables`` only, and of files that may hold rows of ``hosts`` (none means
-    all).
+    and texts of some ``tables`` only, ``reads`` among them, and the reads of agents on ``hosts``
+    (none means all): files and row groups that cannot hold rows of theirs are not read.
 
     What cannot be read, or cannot be told apart, is left out and named in the log.
     """
     with Shelf(root, hosts=hosts) as shelf:
         machines, order = Machines(shelf.name), _Order(shelf.name)
         for group in Plan(root, list(hours), hosts).groups():
+            names = Names()
+            found = [piece for hour in group for piece in shelf.hour("reads", hour)]
+            reads = Reads.of(found, names, (group[0], group[-1] + HOUR_US))
+            boots = None
+            if hosts:  # files of a cluster have the reads of all
+                reads = reads[np.isin(reads.host, [names.code(host) for host in hosts])]
+                if not len(reads):
+                    continue
+                boots = frozenset(names[code].encode() for code in distinct(reads.boot).tolist())
+            reads = unique(reads, names, shelf.name)
             held: dict[str, list[Piece]] = {table: [] for table in TABLES}
             for hour in group:
                 for table in tables:
-                    held[table] += shelf.hour(table, hour)
-            names = Names()
-            reads = Reads.of(held["reads"], names, (group[0], group[-1] + HOUR_US))
-            reads = unique(reads, names, shelf.name)
-            yield Stretch(held, order.after(reads, names), names, machines)
+                    if table != "reads":
+                        held[table] += shelf.hour(table, hour, boots)
+            stretch = Stretch(held, order.after(reads, names), names, machines)
+            del found, held  # it has what it needs, and may let go of it
+            yield stretch
 
 
 class _Order:
