@@ -281,7 +281,7 @@ _CLOCK_ROWS: tuple[tuple[int, str, Metric, str, str, Profile, tuple[Dcgm, ...]],
         CLOCK_APPLICATION,
         "nvmlDeviceGetApplicationsClock(0)",
         "sm",
-        "default",
+        "full",
         renewed(110, "DCGM_FI_DEV_APP_SM_CLOCK", 1606, "DCGM_FI_DEV_SM_APP_CLOCK_HERTZ", _HERTZ),
     ),
     (
