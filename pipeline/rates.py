@@ -31,6 +31,9 @@ MAX_PERIODS, MIN_PERIODS = 10.0, 0.2
 RESET_FLOOR, RESET_FACTOR = 8.0, 3.0
 P99_STEP = 0.05  # relative step of the quantile tracker
 TOLERANCE = 1.05  # above the physical maximum by this factor is a misread
+# Samples that are computed at once: what is in between stays in the processor's cache, where the
+# arrays of a whole fleet would be fresh pages each time.
+AT_ONCE = 65_536
 
 
 class Rates:
@@ -86,7 +89,18 @@ class Rates:
         self._wake(frame.observed)
         made = self._blank(len(frame.devices))
         if len(self._live):
-            self._fill(made, frame, new_epoch)
+            period = self._periods(frame)
+            read_ns = frame.time_ns if frame.nodes is None else frame.nodes.row_times_ns
+            now_ns = np.where(frame.sampled_ns > 0, frame.sampled_ns, read_ns)[None, :]
+            rows = max(1, AT_ONCE // len(self._live))
+            for begin in range(0, len(frame.devices), rows):
+                part = slice(begin, min(begin + rows, len(frame.devices)))
+                self._fill(
+                    *(made, frame, part),
+                    now_ns=now_ns[:, part],
+                    new_epoch=new_epoch[:, part],
+                    period=period[part] if isinstance(period, np.ndarray) else period,
+                )
         return replace(frame, increments=made)
 
     def state(self) -> Mapping[str, NDArray[Any]]:
@@ -152,23 +166,33 @@ class Rates:
         made.deltas[-1], made.spans[-1], made.qualities[-1] = np.nan, np.nan, MISSING
         return made
 
-    def _fill(self, made: Increments, frame: Frame, new_epoch: NDArray[np.bool_]) -> None:
-        """Increments of the live counters.
+    def _fill(
+        self,
+        made: Increments,
+        frame: Frame,
+        part: slice,
+        *,
+        now_ns: NDArray[np.int64],
+        new_epoch: NDArray[np.bool_],
+        period: float | NDArray[np.float64],
+    ) -> None:
+        """Increments of the live counters of some devices, which are rows of the frame.
 
         Nearly all stand still in nearly every frame: what is rare is only done where it happens.
         """
-        delta, seconds, quality = made.deltas[:-1], made.spans[:-1], made.qualities[:-1]
-        read_ns = frame.time_ns if frame.nodes is None else frame.nodes.row_times_ns
-        now_ns = np.where(frame.sampled_ns > 0, frame.sampled_ns, read_ns)[None, :]
-        value, observed = frame.counters[self._live], frame.observed[self._live]
-        last, seen = self._last[:, self._at], self._seen[:, self._at]
+        at = part if isinstance(self._at, slice) else self._at[part]
+        delta, seconds = made.deltas[:-1, part], made.spans[:-1, part]
+        quality = made.qualities[:-1, part]
+        value, observed = frame.counters[self._live, part], frame.observed[self._live, part]
+        last, seen = self._last[:, at], self._seen[:, at]
         known = observed & seen
-        np.divide(now_ns - self._last_ns[:, self._at], 1e9, out=seconds)
+        np.divide(now_ns - self._last_ns[:, at], 1e9, out=seconds)
         np.copyto(delta, value - last)
 
         fell = known & (value < last)
         if fell.any():
-            after, reset = self._fallen(value, last, fell, new_epoch)
+            small = value <= np.maximum(RESET_FLOOR, RESET_FACTOR * self._p99[:, at])
+            after, reset = self._fallen(value, last, fell, new_epoch, small)
             np.copyto(delta, after, where=fell)
             quality[reset] = RESET
         for row in self._sticky[
@@ -178,7 +202,6 @@ class Rates:
             quality[row, at_end] = SATURATED
             delta[row, at_end & fell[row]] = np.nan
 
-        period = self._periods(frame)
         gap = known & ((seconds > MAX_PERIODS * period) | (seconds < MIN_PERIODS * period))
         if gap.any():
             quality[gap & (quality == OK)] = GAP
@@ -190,8 +213,8 @@ class Rates:
             np.copyto(delta, np.nan, where=~known)
         np.copyto(seconds, np.nan, where=gap | ~known)
 
-        self._learn(delta, quality)
-        self._keep(value, observed, now_ns)
+        self._learn(delta, quality, at)
+        self._keep(value, observed, now_ns, at)
 
     def _periods(self, frame: Frame) -> float | NDArray[np.float64]:
         """Seconds from sample to sample as a rule, of each device where nodes have their own."""
@@ -225,13 +248,13 @@ class Rates:
         last: NDArray[np.uint64],
         fell: NDArray[np.bool_],
         new_epoch: NDArray[np.bool_],
+        small: NDArray[np.bool_],
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Increments of counters that show less than before, NaN where nobody knows, and
-        which of them were reset.
+        which of them were reset; ``small`` are values of a few increments of their own.
         """
         wrapped = fell & self._wraps & ~new_epoch
         reset = fell & ~wrapped
-        small = value <= np.maximum(RESET_FLOOR, RESET_FACTOR * self._p99[:, self._at])
         known = (new_epoch & ~self._lifetime) | small
         after = np.where(reset & known, value.astype(np.float64), np.nan)
         # 64-bit arithmetic wraps by itself; narrower counters are masked to their width.
@@ -281,24 +304,33 @@ class Rates:
         self._live = now
         self._describe()
 
-    def _learn(self, delta: NDArray[np.float64], quality: NDArray[np.uint8]) -> None:
+    def _learn(
+        self,
+        delta: NDArray[np.float64],
+        quality: NDArray[np.uint8],
+        columns: slice | NDArray[np.intp],
+    ) -> None:
         """Track P99 of each counter's own increments: up by 0.99 of a step
         above it, down by 0.01 below.
 
         A counter that never moved has 0, and keeps it while it stands still.
         """
-        rows = np.flatnonzero((self._p99[:, self._at] > 0).any(axis=1) | (delta > 0).any(axis=1))
-        at = (rows[:, None], self._at) if isinstance(self._at, np.ndarray) else (rows, self._at)
+        rows = np.flatnonzero((self._p99[:, columns] > 0).any(axis=1) | (delta > 0).any(axis=1))
+        at = (rows[:, None], columns) if isinstance(columns, np.ndarray) else (rows, columns)
         p99, delta = self._p99[at], delta[rows]
         step = np.maximum(P99_STEP * np.fmax(p99, delta), 1.0)
         moved = np.where(delta > p99, p99 + 0.99 * step, np.maximum(p99 - 0.01 * step, 0.0))
         self._p99[at] = np.where((quality[rows] == OK) & np.isfinite(delta), moved, p99)
 
     def _keep(
-        self, value: NDArray[np.uint64], observed: NDArray[np.bool_], now_ns: NDArray[np.int64]
+        self,
+        value: NDArray[np.uint64],
+        observed: NDArray[np.bool_],
+        now_ns: NDArray[np.int64],
+        at: slice | NDArray[np.intp],
     ) -> None:
         for kept, new in ((self._last, value), (self._last_ns, now_ns), (self._seen, True)):
-            if isinstance(self._at, slice):
-                np.copyto(kept[:, self._at], new, where=observed)
+            if isinstance(at, slice):
+                np.copyto(kept[:, at], new, where=observed)
             else:
-                kept[:, self._at] = np.where(observed, new, kept[:, self._at])
+                kept[:, at] = np.where(observed, new, kept[:, at])
