@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.kit.roll import Roll
-from detectors.kit.snapshot import State, device_state, devices_from
+from detectors.kit.snapshot import Listed, State
 from detectors.kit.stateful import Commit
 from detectors.kit.steps import Steps
 from pipeline.align import Rows
@@ -90,9 +90,7 @@ class Columns:
         self._base = self._arrays  # of all rows
         self._levels: list[_Level] = []  # of rows that are not all; the last is in sight
         self._placed_in: _Level | None = None
-        self._named: tuple[tuple[Device, ...], State] | None = (
-            None  # devices, as a snapshot has them
-        )
+        self._listed: Listed | None = None  # devices, as a snapshot has them
         self._node = np.zeros(0, np.intp)  # of each row, all rows
         self._here: tuple[object, object, NDArray[np.intp]] = (None, None, self._node)
 
@@ -302,22 +300,24 @@ class Columns:
     def state(self) -> State:
         """Identities and all columns."""
         devices = self._rows.devices
-        if self._named is None or self._named[0] is not devices:  # dear where there are many
-            self._named = devices, device_state(devices)
+        if self._listed is None or self._listed.devices is not devices:  # dear where there are many
+            self._listed = Listed.of(devices)
         return {
-            **self._named[1],
+            **self._listed.state,
             **{_key(name): array for name, array in self._arrays.items()},
         }
 
     def prepare(self, state: State) -> Commit:
         """KeyError or ValueError where a column is missing or of another shape or type."""
-        devices = devices_from(state)
+        listed = Listed.read(state)
+        devices = listed.devices
         arrays = {
             name: self._checked(name, state[_key(name)], len(devices)) for name in self._fills
         }
 
         def commit() -> None:
             self._rows, self._arrays, self._placed = Rows(devices), arrays, None
+            self._listed = listed
             self._node = self._numbers(devices)
 
         return commit

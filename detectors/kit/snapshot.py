@@ -10,7 +10,9 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,18 +81,23 @@ class Memory:
             if isinstance(detector, Snapshotable):
                 versions[detector.name] = detector.version
                 arrays |= {
-                    f"{detector.name}/{name}": np.array(array)
+                    f"{detector.name}/{name}": array if _is_text(array) else np.array(array)
                     for name, array in detector.state().items()
                 }
         return cls(versions, arrays)
 
     def to_bytes(self, **facts: str) -> bytes:
-        """With facts to check when it is read again (boot id, driver epoch, time)."""
-        header = json.dumps({"format": FORMAT, "versions": self.versions, "facts": facts}).encode()
+        """With facts to check when it is read again (boot id, driver epoch, time). An array that
+        several detectors share is written once.
+        """
+        first: dict[int, str] = {}
+        of = {name: first.setdefault(id(array), name) for name, array in self.arrays.items()}
+        same = {name: other for name, other in of.items() if other != name}
+        about = {"format": FORMAT, "versions": self.versions, "facts": facts, "same": same}
+        arrays = {name: array for name, array in self.arrays.items() if name not in same}
+        arrays[HEADER] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer, allow_pickle=False, **{HEADER: np.frombuffer(header, np.uint8)}, **self.arrays
-        )
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
         return buffer.getvalue()
 
 
@@ -161,10 +168,13 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             and isinstance(header["versions"], dict)
             and isinstance(header["facts"], dict)
         )
+        if known:
+            arrays |= {name: arrays[of] for name, of in header.get("same", {}).items()}
     except (
         ValueError,
         KeyError,
         TypeError,
+        AttributeError,
         OSError,
         EOFError,
         RuntimeError,
@@ -179,6 +189,11 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return header, arrays
 
 
+def _is_text(array: NDArray[Any]) -> bool:
+    """Bytes that nobody can change, and so need no copy."""
+    return isinstance(array.base, bytes)
+
+
 def device_state(devices: Iterable[Device]) -> dict[str, NDArray[Any]]:
     """Devices as arrays, for the rows of a detector's other arrays; with their attributes, as the
     next frame may not hold them all.
@@ -188,6 +203,42 @@ def device_state(devices: Iterable[Device]) -> dict[str, NDArray[Any]]:
     """
     rows = json.dumps([plain_device(device) for device in devices], separators=(",", ":"))
     return {DEVICES: np.frombuffer(rows.encode(), np.uint8)}
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Listed:
+    """Devices, and their ``device_state``. Detectors that hold the very same devices share one: a
+    fleet has hundreds of thousands, and dozens of detectors.
+    """
+
+    devices: tuple[Device, ...]
+    state: State
+
+    @classmethod
+    def of(cls, devices: tuple[Device, ...]) -> Listed:
+        """What others have of these objects, or a new one."""
+        key = (len(devices), *map(id, (*devices[:1], *devices[-1:])))
+        listed = _LISTED.get(key)
+        if listed is None or not all(map(is_, listed.devices, devices)):
+            listed = cls(devices, device_state(devices))
+            _LISTED[key] = listed
+        return listed
+
+    @classmethod
+    def read(cls, state: State) -> Listed:
+        """Of a state. KeyError, TypeError or ValueError as ``devices_from``."""
+        array = state.get(DEVICES)
+        listed = None if array is None else _READ.get(id(array))
+        if listed is None or listed.state[DEVICES] is not array:
+            devices = devices_from(state)
+            listed = cls(devices, device_state(devices) if array is None else {DEVICES: array})
+            _READ[id(listed.state[DEVICES])] = listed
+        return listed
+
+
+# While a detector holds them; by the first and last of the devices, and by the array read.
+_LISTED: WeakValueDictionary[tuple[int, ...], Listed] = WeakValueDictionary()
+_READ: WeakValueDictionary[int, Listed] = WeakValueDictionary()
 
 
 def devices_from(state: State) -> tuple[Device, ...]:

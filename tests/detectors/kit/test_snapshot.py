@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 from detectors.kit.snapshot import (
     FORMAT,
+    Listed,
+    Memory,
     SnapshotError,
     device_state,
     devices_from,
     dump,
     facts_in,
     load,
+    read,
 )
 from pipeline.frame import Device
 from tests.detectors.hot import Hot
@@ -168,3 +171,30 @@ def test_devices_keep_their_identity(rows: list[tuple[str, str, str]]) -> None:
     """
     devices = tuple(Device(host.strip("\0"), kind, name.strip("\0")) for host, kind, name in rows)
     assert devices_from(device_state(devices)) == devices
+
+
+def test_detectors_with_the_very_same_devices_share_one_list_of_them() -> None:
+    """Also after a restart; written once, it comes back for each."""
+    gpus = tuple(Device("n1", "gpu", f"GPU-{i}", {"rack": "r1"}) for i in range(300))
+    one, other = Listed.of(gpus), Listed.of((*gpus,))
+    assert one is other
+    assert Listed.of(tuple(Device(d.host, d.kind, d.id, d.attributes) for d in gpus)) is not one
+    assert Listed.of((*gpus[:150], gpus[0], *gpus[151:])) is not one
+
+    texts = {f"{name}/{key}": array for name in "ab" for key, array in one.state.items()}
+    data = Memory({}, texts).to_bytes()
+    alone = Memory({}, {"a/devices": one.state["devices"]}).to_bytes()
+    assert len(data) < len(alone) + 100
+    arrays = read(data).memory.arrays
+    a, b = (Listed.read({"devices": arrays[f"{name}/devices"]}) for name in "ab")
+    assert a is b
+    assert a.devices == gpus
+
+
+def test_a_snapshot_that_refers_to_what_it_does_not_have_is_refused() -> None:
+    """A list that stands for another must be of this snapshot."""
+    buffer = io.BytesIO()
+    header = b'{"format": 1, "versions": {}, "facts": {}, "same": {"a/devices": "b/devices"}}'
+    np.savez(buffer, header=np.frombuffer(header, np.uint8))
+    with pytest.raises(SnapshotError, match="cannot be read"):
+        load(buffer.getvalue(), [])
