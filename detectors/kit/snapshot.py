@@ -23,6 +23,7 @@ from pipeline.plain import plain_device
 FORMAT = 1
 HEADER = "header"
 DEVICES = "devices"
+LEVEL = 1  # of zlib
 State = Mapping[str, NDArray[Any]]
 
 
@@ -97,7 +98,11 @@ class Memory:
         arrays = {name: array for name, array in self.arrays.items() if name not in same}
         arrays[HEADER] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
+        # As numpy's savez_compressed, which has no level and takes the dear one.
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
         return buffer.getvalue()
 
 
