@@ -98,7 +98,7 @@ def connection_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="LABEL=VALUE",
-        help="series with this label alone (cluster=a), where a site holds several; repeatable",
+        help="series with this label alone, as cluster=a; repeatable",
     )
     client.options(parser)
 

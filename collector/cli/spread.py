@@ -11,9 +11,7 @@ from pipeline.pieces.interface import Executor, PiecesError
 from pipeline.pieces.on_ray import RayCluster
 from pipeline.pieces.processes import Processes
 
-RAY_HELP = (
-    "spread the work over a Ray cluster: HOST:PORT of its head, or from outside ray://HOST:PORT"
-)
+RAY_HELP = "Ray cluster to spread over: HOST:PORT of its head, or ray://HOST:PORT"
 
 
 def spread_options(parser: argparse.ArgumentParser, workers: str = "1") -> None:

@@ -501,9 +501,10 @@ class Drift(Section, frozen=True):
         _help(
             "Map of kind and fact to the value that all devices should have, such as "
             "`gpu.driver_version: 580.95.05`. Facts: `gpu.driver_version`, `gpu.vbios`, "
-            "`gpu.inforom_image`, `gpu.ecc_mode_current`, `gpu.persistence_mode` (0 or 1), "
+            "`gpu.inforom_image`, `gpu.ecc_mode_current`, `gpu.persistence_mode`, "
+            "`gpu.mig_mode_current` (each 0 or 1), "
             "`ib_port.firmware`, `ib_port.mtu`, `gpu.power_limit` (watts, integer), `ib_port.gid` "
-            "(its first four groups), `node.kernel`, `node.mlx5_driver`."
+            "(its first four groups), `node.kernel`, `node.mlx5_driver`, `node.bios_version`."
         ),
     ] = field(default_factory=dict)
 

@@ -91,11 +91,12 @@ FAULTS = (
                     "inforom_image",
                     "ecc_mode_current",
                     "persistence_mode",
+                    "mig_mode_current",
                     "power_limit",
                 ),
             ),
             ("ib_port", ("firmware", "mtu", "gid")),
-            ("node", ("kernel", "mlx5_driver")),
+            ("node", ("kernel", "mlx5_driver", "bios_version")),
         )
         for fact in facts
     ),

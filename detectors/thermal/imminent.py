@@ -233,7 +233,7 @@ class ThermalImminent(Stateful):
         columns = self._columns
         power, read_s = columns["P"], columns["t"]
         passed = read_s[0] - columns["heated_t"]
-        known = passed <= SPAN_S
+        known = (passed >= 0) & (passed <= SPAN_S)  # a boot begins at 0 again
         keep = np.exp(-np.where(known, passed, 0.0) / HEATED_S)
         before = np.where(np.isfinite(columns["drawn"]), columns["drawn"], columns["heated"])
         heated = before + keep * (columns["heated"] - before)
