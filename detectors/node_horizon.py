@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple
 
 from detectors.kit.labelled import labelled, unlabelled
@@ -100,16 +101,11 @@ class NodeHorizon:
         self._failing: dict[str, Failing] = {}
 
     def know(self, names: Iterable[str]) -> None:
-        """These nodes come, in this order, before others: before anything was judged."""
+        """These nodes come, in this order, after those that are known and before all others."""
         for name in names:
             self._order.setdefault(name, len(self._order))
         for detector in self._detectors:
             detector.know(self._order)
-
-    def order(self, names: Iterable[str]) -> None:
-        """Nodes that come, in this order, after those that are known."""
-        for name in names:
-            self._order.setdefault(name, len(self._order))
 
     def judge(self, batch: Sequence[Observation]) -> list[JudgedObservation]:
         """What each node's agent says, in the order of the batch, with the observations as they
@@ -130,8 +126,10 @@ class NodeHorizon:
         """
         periods = {self._period_of(name, one.source) for name in one.names}
         late = self._late(one)
-        numbers = [self._order.setdefault(name, len(self._order)) for name in one.names]
+        fresh = count(len(self._order))
+        numbers = [self._order[name] if name in self._order else next(fresh) for name in one.names]
         if len(periods) == 1 and len(set(late)) == 1 and numbers == sorted(numbers):
+            self._order |= dict(zip(one.names, numbers, strict=True))  # else as groups are judged
             whole = self._joiner.join_round(one)
             found, incidents = self._judged(whole, one, periods.pop(), late=late[0])
         else:

@@ -106,7 +106,7 @@ def _hour(
             yield from _judged((node for _, node in group if node is not None), judge)
             continue
         names = sorted((name for name, _ in group), key=place.__getitem__)
-        judge.order(names)
+        judge.know(names)
         for one in hours.joined.rounds(names):
             yield JudgedRound(one, judge.judge_round(one))
 

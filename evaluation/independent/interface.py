@@ -139,6 +139,7 @@ class Fault:
 CLASSES: Mapping[str, str] = {
     "adapter": "a network adapter reports a fault of itself",
     "congestion": "a fabric that is loaded beyond what it can move, without errors",
+    "drift": "a version or setting that differs from that of nearly all others",
     "ecc": "memory of a GPU: errors, rows that are remapped or cannot be",
     "gpu-driver": "the driver reports a failure that has no XID",
     "hang": "a job that stands still",

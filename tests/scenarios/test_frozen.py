@@ -43,6 +43,7 @@ FAMILIES = {
     "nvlink": "F44",
     "together": "F45",
     "starvation": "F80",
+    "settings": "F88",
 }
 # What is above the nodes differs more within its family than other faults do.
 ALSO = {name: name for name in ("F70", "F71", "F72", "F74")}
