@@ -23,9 +23,13 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-# Files that share a simulated life which takes up to a minute of CPU time to make: whoever runs one
-# of them runs all.
+# Files that share a simulated life which takes up to a minute of CPU time to make, or that would
+# see one another's processes: whoever runs one of them runs all.
 SHARED = {
+    "jobs of Slurm clusters that both number them from 1": (
+        "tests/integration/test_slurm_jobs.py",
+        "tests/integration/test_slurm_node_failure.py",
+    ),
     "the simulated day": (
         "tests/integration/test_duckdb.py",
         "tests/integration/test_node_day.py",

@@ -191,9 +191,10 @@ def test_groups_below_a_job_are_never_listed(
     """The job makes them, thousands if it likes, within its own: only the job's is opened."""
     folder = machine.job("71", SLURM.format(71))
     (folder / "job_72").mkdir()
-    monkeypatch.delattr(os, "listdir")
-    monkeypatch.setattr(os, "scandir", lambda _: pytest.fail("a folder is listed"))
-    assert len(machine.frames()["job_group"].devices) == 1
+    with monkeypatch.context() as patch:  # pytest itself lists what it removes
+        patch.delattr(os, "listdir")
+        patch.setattr(os, "scandir", lambda _: pytest.fail("a folder is listed"))
+        assert len(machine.frames()["job_group"].devices) == 1
 
 
 def test_a_job_keeps_its_number_and_a_new_one_takes_the_number_longest_free(
