@@ -166,7 +166,7 @@ def _of_nodes(question: Question, root: Path, counted: Counted, step: Step) -> I
     for (is_logged, _), some in groupby(passes, lambda one: (one[0].is_logged, one[0].end_us)):
         found: list[Line] = []
         last_ns: dict[str, int] = {}
-        for again in _told(
+        for again in _reported(
             question, chain.from_iterable(every for _, every in some), counted, step, last_ns
         ):
             host = again.now.observation.host
@@ -175,7 +175,7 @@ def _of_nodes(question: Question, root: Path, counted: Counted, step: Step) -> I
         yield from sorted(found, key=lambda line: line.place)
 
 
-def _told(
+def _reported(
     question: Question,
     every: Iterable[JudgedRound | Rejudged],
     counted: Counted,
@@ -194,10 +194,10 @@ def _told(
             continue
         names, times_ns = one.round.names, one.round.time_ns.tolist()
         step(max(times_ns))
-        told = one.told(compared=question.compare)
+        reported = one.reported(compared=question.compare)
         for place, (name, time_ns) in enumerate(zip(names, times_ns, strict=True)):
             last_ns[name] = max(last_ns.get(name, 0), time_ns)
-            if place in told:
+            if place in reported:
                 yield one.at(place)
             elif question.shown.holds(time_ns // 1000):
                 counted.add_silent(name)

@@ -38,13 +38,13 @@ class JudgedRound:
         then = self.round.then.get(place, ())
         return Rejudged(JudgedObservation(self.round[place], *said), then)
 
-    def told(self, *, compared: bool = False) -> set[int]:
+    def reported(self, *, compared: bool = False) -> set[int]:
         """The places of nodes of which anything is said, or was where that is ``compared``."""
         names = self.round.names
-        told = (
+        reported = (
             {place for place, name in enumerate(names) if name in self.said} if self.said else set()
         )
-        return told.union(self.round.then) if compared else told
+        return reported.union(self.round.then) if compared else reported
 
 
 def rejudge_nodes(

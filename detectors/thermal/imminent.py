@@ -38,7 +38,7 @@ SOON_S, BLOCKS, CLEAR_BLOCKS = 120.0, 3, 24
 # Power that falls takes the heat away by itself: mean of the newest readings against those before;
 # and one that is far below all of them, as at the end of a job.
 FALLING, DROPPED = 0.95, 0.7
-# A load that began is told from cooling that fails by the power that the metal has had: its mean
+# A new load is distinguished from cooling that fails by the power that the metal has had: its mean
 # with a time constant longer than that of most coolers (cold plates 3 to 20 s, sinks 20 to 90 s),
 # so that three minutes after a start it is within a twentieth. By then fans that lag have followed.
 HEATED_S, MORE = 60.0, 1.05
@@ -95,7 +95,7 @@ class ThermalImminent(Stateful):
     temperature that settles below the limit; a load that goes down by itself. Memory that grows too
     hot is not foretold.
 
-    Any GPU warms up steeply when its load begins, and what it will settle at cannot be told from
+    Any GPU warms up steeply when its load begins, and what it will settle at cannot be known from
     its slope alone: cold plates follow within seconds, fans a minute later. So for up to three
     minutes after a rise of power, and after its first reading, only a GPU is reported that is well
     above its hottest mate under the same new load and rises faster than all of them, or that is
