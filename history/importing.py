@@ -26,8 +26,11 @@ from pipeline.store.files.scraped import write_hour
 
 STATE = Path("state") / "import.json"
 FORMAT = 1
-# Of a small site several hours are asked for at once: a question costs more than its answer.
-MAX_SAMPLES, MAX_HOURS = 3_000_000, 24  # 16 bytes each
+# Of a small site several hours are asked for at once: a question costs more than its answer. Of a
+# large one parts of an hour: so many samples are held at most, of 16 bytes, twice while they become
+# scrapes.
+MAX_ASKED, MAX_HELD = 3_000_000, 12_000_000
+MAX_SPAN_MS, MIN_SPAN_MS = 24 * HOUR_MS, HOUR_MS // 16
 
 
 @dataclass(slots=True)
@@ -139,13 +142,15 @@ def bring(
     progress = _resumed(root, site.about) or Progress(begin_ms, begin_ms)
     if begin_ms < _hour(progress.begin_ms):
         raise SiteError(f"{root}: begins later than --since; import into another folder")
-    hours_at_once = 1
+    span_ms = HOUR_MS
     while progress.next_ms < end_ms:
         first = progress.next_ms
-        last = min(_hour(first) + hours_at_once * HOUR_MS, end_ms)
-        metrics = [one for name in found.metrics for one in site.read(name, first, last)]
-        facts = [one for name in found.facts for one in site.read(name, first, last)]
-        jobs = [one for name in found.holders for one in site.read(name, first, last)]
+        last = min(_after(first, span_ms), end_ms)
+        asked = _asked(site, found, (first, last), held=MAX_HELD if span_ms > MIN_SPAN_MS else None)
+        if asked is None:
+            span_ms = _span_ms((last - first) // 2)
+            continue
+        metrics, facts, jobs = asked
         written: list[Path] = []
         for begin in (first, *range(_hour(first) + HOUR_MS, last, HOUR_MS)):
             end = min(_hour(begin) + HOUR_MS, last)
@@ -165,10 +170,48 @@ def bring(
             advance((end - begin_ms) / (end_ms - begin_ms), f"{progress.account.samples:,} samples")
         settle(written)  # before they count as done
         _save(root, site.about, progress)
-        samples = sum(len(one.times_ms) for one in (*metrics, *facts, *jobs))
-        samples = samples * HOUR_MS // (last - first)
-        hours_at_once = min(max(MAX_SAMPLES // max(samples, 1), 1), MAX_HOURS)
+        samples = sum(len(one.times_ms) for every in asked for one in every)
+        of_ms = (last - first) / max(samples, 1)
+        span_ms = _span_ms(round(max(MAX_ASKED * of_ms, min(MAX_HELD * of_ms / 2, HOUR_MS))))
     return progress
+
+
+def _asked(
+    site: Site, found: Found, span: tuple[int, int], *, held: int | None
+) -> tuple[list[Series], list[Series], list[Series]] | None:
+    """Series of the metrics, of what the site knew, and of holders of jobs; None where they have
+    more samples than may be ``held``.
+    """
+    asked: tuple[list[Series], list[Series], list[Series]] = ([], [], [])
+    samples = 0
+    for names, every in zip((found.metrics, found.facts, found.holders), asked, strict=True):
+        for name in names:
+            for one in site.read(name, *span):
+                every.append(one)
+                samples += len(one.times_ms)
+                if held is not None and samples > held:
+                    return None
+    return asked
+
+
+def _span_ms(ms: int) -> int:
+    """Whole hours, or a part of an hour that divides it, of at most so long.
+
+    >>> [_span_ms(minutes * 60_000) / HOUR_MS for minutes in (1, 29, 30, 119, 9_999)]
+    [0.0625, 0.25, 0.5, 1.0, 24.0]
+    """
+    if ms >= HOUR_MS:
+        return min(ms - ms % HOUR_MS, MAX_SPAN_MS)
+    part = HOUR_MS
+    while part > max(ms, MIN_SPAN_MS):
+        part //= 2
+    return part
+
+
+def _after(ms: int, span_ms: int) -> int:
+    """Where a question from a time on ends."""
+    unit = min(span_ms, HOUR_MS)
+    return ms - ms % unit + span_ms
 
 
 def _within(every: Iterable[Series], begin_ms: int, end_ms: int) -> Iterator[Series]:

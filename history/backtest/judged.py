@@ -5,7 +5,7 @@ watched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from collector.replaying.nodes import JudgedRound
@@ -208,8 +208,17 @@ def _take_verdicts(events: Iterable[Event], history: History) -> None:
 
 
 def _worst(before: Incident | None, now: Incident) -> Incident:
-    """An incident as it was last, but as urgent as it ever was: who was paged stays paged."""
+    """An incident as it was when it was most urgent, with what came to it later and its end: who
+    was paged stays paged.
+    """
     order = ("record", "ticket", "page")
     if before is None or order.index(before.severity) <= order.index(now.severity):
         return now
-    return before
+    return replace(
+        before,
+        findings=now.findings,
+        cleared_ns=now.cleared_ns,
+        ended=now.ended,
+        times=now.times,
+        again_ns=now.again_ns,
+    )

@@ -91,6 +91,23 @@ def test_an_incident_is_one_alert_as_urgent_as_it_ever_was() -> None:
     assert not judged([seen(BEGIN_NS, "record")]).alerts
 
 
+def test_an_incident_that_became_less_urgent_has_its_end_and_later_evidence() -> None:
+    """As the page had it, with the findings and the end that came when it was a ticket only."""
+    paged = seen(BEGIN_NS, "page")
+    later = seen(BEGIN_NS + HOUR_NS, "ticket", detector="ecc")
+    (one,), (last,) = paged.incidents, later.incidents
+    ended = replace(
+        last,
+        findings=(*one.findings, *last.findings),
+        cleared_ns=BEGIN_NS + HOUR_NS,
+        ended="replaced",
+    )
+    (alert,) = judged([paged, later._replace(incidents=(ended,))]).alerts
+    assert (alert.severity, alert.incident.fault) == ("page", "xid/x")
+    assert (alert.incident.cleared_ns, alert.incident.ended) == (BEGIN_NS + HOUR_NS, "replaced")
+    assert alert.detectors == ("xid", "ecc")
+
+
 def every(history: History) -> History:
     """The same, where every detector could judge."""
     history.judgeable = [Judgeable(name, 1, 1, ()) for name in PAGES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from collector.agent.judge import judge_of
 from collector.cli.main import main
 from collector.config.settings import Config
+from history import importing
 from history.gather import columns
 from history.importing import STATE, bring, find
 from history.site.http import Http
@@ -297,6 +299,38 @@ def _storied() -> Recorded:
     node(site, "n2", scrapes(*TWO, offset_ms=4_000), prometheus_replica="a")
     node(site, "n2", scrapes(*TWO, offset_ms=9_000), prometheus_replica="b")
     return site
+
+
+@pytest.mark.slow
+def test_a_site_that_grew_is_asked_for_as_much_as_memory_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After empty hours, asked for many at once, come hours of which one is too much: parts of it
+    are asked for, and the store is the same.
+    """
+    grown = (TWO[0] - 30 * HOUR_MS, TWO[1])
+    site = _storied()
+    whole = observations(site, tmp_path / "whole", TWO)
+    samples = 2 * 4 * 240 * 3  # of an hour: GPUs, metrics, scrapes, of n1 and twice n2
+    series = 240  # of an hour
+    held: Counter[tuple[int, int]] = Counter()
+
+    class Counted(Recorded):
+        def read(self, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
+            for one in super().read(name, begin_ms, end_ms):
+                held[begin_ms, end_ms] += len(one.times_ms)
+                yield one
+
+    monkeypatch.setattr(importing, "MAX_HELD", samples // 3)
+    monkeypatch.setattr(importing, "MAX_ASKED", samples // 10)
+    counted = Counted(site.series)
+    found = find(site, *grown, None)
+    done = bring(counted, found, tmp_path / "parts", grown)
+    assert done.account.samples == 2 * samples
+    assert max(held.values()) <= samples // 3 + 2 * series
+    assert max(end - begin for begin, end in held) == 24 * HOUR_MS
+    assert {end - begin for begin, end in held if begin > TWO[0]} < {HOUR_MS // 4, HOUR_MS // 8}
+    assert [seen[0] for seen in replay(tmp_path / "parts")] == whole
 
 
 @pytest.mark.slow

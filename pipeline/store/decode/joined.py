@@ -36,7 +36,7 @@ class _Found(NamedTuple):
     row: Longs
     ids: Longs
     hosts: Longs
-    is_last: bool  # later windows have none of the piece
+    is_last: bool  # its last row is among them: columns need not be kept for later windows
 
 
 class Rows:
@@ -281,7 +281,7 @@ class _Target(NamedTuple):
             rows, col, tick = rows[at], col[at], tick[at]
         wide, high = int(col[-1] - col[0]) + 1, int(tick[-1] - tick[0]) + 1
         where = None
-        if wide > 0 < high and wide * high == len(rows):
+        if wide > 0 and high > 0 and wide * high == len(rows):
             shape = (wide, high)
             if (
                 (col.reshape(shape) == np.arange(col[0], col[0] + wide)[:, None])
