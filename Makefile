@@ -114,7 +114,7 @@ docs: $(VENV)/.tests ## the pages that are generated from code: reference, detec
 	$(VENV)/bin/python docs/build_detectors.py
 	$(VENV)/bin/python docs/build_scores.py
 	$(VENV)/bin/python docs/build_architecture.py
-	$(VENV)/bin/python docs/build_fleet.py
+	PYTHONPATH=. $(VENV)/bin/python docs/build_fleet.py
 	PYTHONPATH=. $(VENV)/bin/python docs/build_api.py
 
 # The first of the seeds. Once its figures are known it is a seen seed, and the next change needs an unseen one.

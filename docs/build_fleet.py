@@ -1,26 +1,35 @@
-"""Writes the table of docs/fleet.md from docs/sizing.json (`make docs`). The text stays."""
+"""Writes two tables of docs/fleet.md (`make docs`): sizes, from docs/sizing.json, and faults, from
+what their tests assert. The text stays.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.gateway.faults import table
+
 DOCS = Path(__file__).resolve().parent
 TARGET, SIZING = DOCS / "fleet.md", DOCS / "sizing.json"
-BEGIN, END = "<!-- sizing -->\n", "<!-- end of sizing -->\n"
 NODES = (16, 400, 2_000, 12_500)
 HOUR_S = 3600
 STEPS = ("read", "join", "judge")
 
 
 def fleet() -> str:
-    """The page with its table written again."""
+    """The page with its tables written again."""
     text, found = TARGET.read_text(encoding="utf-8"), json.loads(SIZING.read_bytes())
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + BEGIN + "\n".join(_lines(found)) + "\n" + END + after
+    text = _between("faults", text, ["", *table.lines(), ""])
+    return _between("sizing", text, _lines(found))
+
+
+def _between(name: str, text: str, lines: Iterable[str]) -> str:
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return before + begin + "\n".join(lines) + "\n" + end + after
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -74,4 +83,4 @@ def _row(nodes: int, how: str, run: Mapping[str, Any], by: float, lag: str) -> s
 
 if __name__ == "__main__":
     TARGET.write_text(fleet(), encoding="utf-8")
-    print("fleet.md: table of sizes")
+    print("fleet.md: tables of sizes and of faults")

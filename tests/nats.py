@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import nats
 from nacl.signing import SigningKey
+from nats.js.errors import NotFoundError
 
 from collector.bus.credentials import load
 from tests.servers import Server
@@ -225,14 +226,16 @@ class Nats:
 
         self.ask(made)
 
-    def stored(self) -> list[tuple[str, bytes]]:
-        """Subject and bytes of everything in the stream."""
+    def stored(self, subject: str = ">") -> list[tuple[str, bytes]]:
+        """Subject and bytes of everything in the stream, or of what matches."""
 
         async def read(client: Any) -> list[tuple[str, bytes]]:
-            stream = client.jetstream()
-            state = (await stream.stream_info("tocsin")).state
-            numbers = range(state.first_seq, state.last_seq + 1) if state.messages else ()
-            messages = [await stream.get_msg("tocsin", number) for number in numbers]
-            return [(m.subject, m.data or b"") for m in messages]
+            stream, found, number = client.jetstream(), [], 1
+            with contextlib.suppress(NotFoundError):
+                while True:
+                    message = await stream.get_msg("tocsin", number, subject=subject, next=True)
+                    found.append((message.subject, message.data or b""))
+                    number = message.seq + 1
+            return found
 
         return self.ask(read)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from collector.replaying.stored import Span, stored
 from pipeline.arrival_cut import ArrivalCut
 from tests.agents import AgentProcess
+from tests.gateway.faults.measured import Measured
+from tests.gateway.faults.watch import Watch
 from tests.nats import Nats
 from tests.wait import until
 
 pytestmark = pytest.mark.integration
+T = TypeVar("T")
 BUS = ("--bus.servers", "{url}", "--bus.cluster", "c1", "--bus.period", "1s")
 
 
@@ -27,14 +31,28 @@ class Cluster:
         self.server.stream()
         self._bus = tuple(word.format(url=self.server.url) for word in BUS)
 
-    def agent(self, host: str, *arguments: str) -> AgentProcess:
+        fault = ("--simulate.inject", "gpu_lost@gpu3+15s")
+        self.agents = [self._agent("n1"), self._agent("n2", *fault)]
+        self.gateways = [self._started(name, "gateway") for name in ("g1", "g2")]
+
+    def until(self, condition: Callable[[], T], what: str) -> T:
+        """The first true answer, while the processes run."""
+        return until(condition, what, servers=[self.server, *self.agents, *self.gateways])
+
+    def leader(self) -> AgentProcess:
+        """The gateway that speaks, once one does."""
+        found = self.until(lambda: [each for each in self.gateways if leads(each)], "a leader")
+        return found[0]
+
+    def follower(self) -> AgentProcess:
+        """The other one."""
+        (other,) = [each for each in self.gateways if not leads(each)]
+        return other
+
+    def _agent(self, host: str, *arguments: str) -> AgentProcess:
         """An agent of a simulated node."""
         simulated = ("--simulate.profile", "hgx-h100", *arguments)
         return self._started(host, "agent", *simulated, environ={"NODE_NAME": host})
-
-    def gateway(self, name: str) -> AgentProcess:
-        """A gateway."""
-        return self._started(name, "gateway")
 
     def _started(
         self, name: str, command: str, *arguments: str, environ: dict[str, str] | None = None
@@ -46,16 +64,22 @@ class Cluster:
         )
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A broker with the stream of docs/bus.md."""
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A broker, two gateways, and two agents of which the second one loses a GPU."""
     with ExitStack() as stack:
-        yield Cluster(tmp_path, stack)
+        made = Cluster(tmp_path_factory.mktemp("service"), stack)
+        yield made
 
 
 def leads(gateway: AgentProcess) -> bool:
     """Whether it speaks."""
     return gateway.values("tocsin_fleet_leader") == {"": 1.0}
+
+
+def known(gateway: AgentProcess) -> float:
+    """Hosts that have sent."""
+    return gateway.values("tocsin_fleet_hosts").get('state="known"', 0.0)
 
 
 def open_on(gateway: AgentProcess) -> set[str]:
@@ -64,15 +88,30 @@ def open_on(gateway: AgentProcess) -> set[str]:
     return {labels.partition('host="')[2].partition('"')[0] for labels in found}
 
 
+def test_of_two_gateways_one_speaks_and_the_other_takes_over(
+    cluster: Cluster, measured: Measured
+) -> None:
+    """With the incident that was open, as it judged all along."""
+    first, second = cluster.leader(), cluster.follower()
+    cluster.until(lambda: open_on(first) == {"n2"}, "the incident")
+    cluster.until(lambda: known(second) == 2, "both hosts at the other")
+    assert open_on(second) == set()
+    with Watch(lambda: cluster.gateways) as watch:
+        first.process.kill()
+        first.process.wait()
+        cluster.gateways[:] = [second]
+        cluster.until(lambda: open_on(second) == {"n2"}, "the other")
+        cluster.until(lambda: "tocsin.incident" in second.log, "its line")
+        measured.lost(len({"n2"} - open_on(second)))
+        measured.silent(watch)
+
+
 def test_a_fault_of_one_agent_is_an_incident_of_the_cluster(cluster: Cluster) -> None:
     """By its host; the log has it, the other host has none, and its own store has all of it."""
-    gateway = cluster.gateway("g1")
-    agents = [cluster.agent("n1"), cluster.agent("n2", "--simulate.inject", "gpu_lost@gpu3+20s")]
-    servers = [gateway, *agents]
-    known = "tocsin_fleet_hosts"
-    until(lambda: gateway.values(known).get('state="known"') == 2, "both hosts", servers=servers)
-    until(lambda: open_on(gateway) == {"n2"}, "the incident", servers=servers)
-    until(lambda: "tocsin.incident" in gateway.log, "its line", servers=servers)
+    gateway = cluster.leader()
+    cluster.until(lambda: known(gateway) == 2, "both hosts")
+    cluster.until(lambda: open_on(gateway) == {"n2"}, "the incident")
+    cluster.until(lambda: "tocsin.incident" in gateway.log, "its line")
     status, text = gateway.get("/api/v1/incidents")
     assert status == 200
     assert "n2" in text
@@ -84,20 +123,6 @@ def test_a_fault_of_one_agent_is_an_incident_of_the_cluster(cluster: Cluster) ->
     assert "n2" in {finding.device.host for each in kept for finding in each.findings}
     cut = ArrivalCut(event for each in kept for event in each.observation.events)
     assert cut.hosts == {"n1", "n2"}
-
-
-def test_of_two_gateways_one_speaks_and_the_other_takes_over(cluster: Cluster) -> None:
-    """With the incident that was open, as it judged all along."""
-    agent = cluster.agent("n1", "--simulate.inject", "gpu_lost@gpu3+10s")
-    first = cluster.gateway("g1")
-    until(lambda: leads(first), "a leader", servers=[agent, first])
-    second = cluster.gateway("g2")
-    until(lambda: open_on(first) == {"n1"}, "the incident", servers=[agent, first, second])
-    assert not leads(second)
-    assert open_on(second) == set()
-    first.process.kill()
-    until(lambda: leads(second) and open_on(second) == {"n1"}, "the other", servers=[second])
-    until(lambda: "tocsin.incident" in second.log, "its line", servers=[second])
 
 
 def test_a_gateway_without_a_bus_does_not_start(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pipeline.clock import SystemClock
 from pipeline.finding import Incident
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
+from tests.gateway.faults.measured import Measured
 from tests.nats import Nats
 from tests.wait import until
 
@@ -150,8 +151,12 @@ def test_what_is_too_large_for_the_stream_goes_in_parts(tmp_path: Path) -> None:
         assert observations(server) == [*range(60), 61]
 
 
-def test_a_host_speaks_for_itself_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With the credentials of another host nothing arrives, and the refusal is logged."""
+def test_a_host_speaks_for_itself_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, measured: Measured
+) -> None:
+    """With the credentials of another host nothing arrives, so that no gateway sees anything of it,
+    and the refusal is logged.
+    """
     with Nats(tmp_path / "nats", secured=True) as server:
         server.stream()
         files = {
@@ -164,6 +169,8 @@ def test_a_host_speaks_for_itself_only(tmp_path: Path, caplog: pytest.LogCapture
             thief.observe()
             until(lambda: "permissions violation" in caplog.text.lower(), "the refusal")
         assert server.stored() == []
+        measured.lost(thief.value(agent.BUS_DROPPED))
+        measured.silent_for(0)
         with Sender(server, credentials_file=str(files["n1"])) as sender:
             sender.observe()
             until(lambda: sender.value(agent.BUS_BATCHES) == 1, "a batch")

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from nats import errors
+from nats.js.errors import APIError
 
 from tests.nats import Nats
 from tests.wait import until
@@ -32,13 +33,19 @@ def three(folder: Path) -> Iterator[list[Nats]]:
 
 
 def leader_of(stream: str, servers: Sequence[Nats]) -> Nats:
-    """The server that leads a stream."""
+    """The server that leads a stream, once there is one."""
 
     async def leader(client: object) -> str:
         info = await client.jetstream().stream_info(stream)  # type: ignore[attr-defined]
-        return str(info.cluster.leader)
+        return str(info.cluster.leader or "")
 
-    return servers[int(servers[0].ask(leader).removeprefix("s"))]
+    def led() -> str:
+        try:
+            return next(each for each in servers if each.pid).ask(leader)
+        except (errors.Error, APIError):
+            return ""  # while they vote
+
+    return servers[int(until(led, "an election").removeprefix("s"))]
 
 
 def _ports(count: int) -> list[int]:

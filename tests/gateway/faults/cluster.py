@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.bus import subjects
+from pipeline.bus.batch import Batch, decode
 from tests.agents import AgentProcess
 from tests.gateway.faults.hosts import CLUSTER, Host, Reading
 from tests.nats import Nats
@@ -69,6 +70,26 @@ class Cluster:
         status, text = gateway.get(f"/api/v1/incidents?state=all&host={host}")
         assert status == 200, text
         return {row["id"] for row in json.loads(text)["incidents"]}
+
+    def batches(self, host: str, server: Nats | None = None) -> list[Batch]:
+        """What a host sent, as the stream has it."""
+        stored = (server or self.server).stored(subjects.frames(CLUSTER, host))
+        return [decode(raw) for _, raw in stored]
+
+    def arrived(self, host: str, server: Nats | None = None) -> list[int]:
+        """Numbers of a host's readings in the stream."""
+        found = self.batches(host, server)
+        return [judged.observation.seq for batch in found for judged in batch.judged]
+
+    @property
+    def missed(self) -> float:
+        """Batches that gateways know to have been sent, and never got."""
+        return sum(value(each, "tocsin_fleet_batches_missed_total") for each in self.gateways)
+
+    @staticmethod
+    def judged_s(gateway: AgentProcess) -> float:
+        """The last second that a gateway has judged, unix."""
+        return value(gateway, "tocsin_fleet_tick_timestamp_seconds")
 
     def publish(self, host: str, payload: bytes) -> None:
         """Anything on a host's subject."""

@@ -16,7 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from collector.bus.outbox import KEPT_NS
+from pipeline.clock import SECOND_NS
 from tests.gateway.faults.cluster import Cluster
+from tests.gateway.faults.hosts import STEP_S
+from tests.gateway.faults.measured import Measured
+from tests.gateway.faults.watch import Watch
 from tests.nats import Nats
 from tests.parts import need
 from tests.sources import ROOT
@@ -29,6 +34,7 @@ pytestmark = [
 ]
 
 # Of this process: a run beside another has its own.
+KEPT_S = KEPT_NS / SECOND_NS
 NAMESPACE, HERE, THERE = (f"cut{os.getpid()}{end}" for end in ("", "a", "b"))
 # The range for benchmarks (RFC 2544), which no machine routes.
 OURS, THEIRS = "198.18.77.1", "198.18.77.2"
@@ -98,7 +104,7 @@ class Agents:
 
 
 @pytest.mark.usefixtures("namespace")
-def test_half_of_the_agents_behind_a_partition(tmp_path: Path) -> None:
+def test_half_of_the_agents_behind_a_partition(tmp_path: Path, measured: Measured) -> None:
     """The others are judged meanwhile; theirs is judged when the network is back, with the fault
     that happened meanwhile, and what is younger than a minute is not dropped.
     """
@@ -108,6 +114,7 @@ def test_half_of_the_agents_behind_a_partition(tmp_path: Path) -> None:
         cluster = Cluster(tmp_path, stack, [server])
         agents = stack.enter_context(Agents(f"nats://{OURS}:{server.port}", "cut0", "cut1"))
         cluster.until(lambda: cluster.leader() and cluster.hosts("known") == 4, "all hosts")
+        watch = stack.enter_context(Watch(lambda: cluster.gateways))
         ip("link", "set", HERE, "down")
         begun = time.monotonic()
         agents.ask("lose")
@@ -120,4 +127,6 @@ def test_half_of_the_agents_behind_a_partition(tmp_path: Path) -> None:
         cluster.until(lambda: agents.ask()[1] == 2, "both agents")
         dropped, _ = agents.ask()
         # Packets are sent again at growing distances: on a busy machine a minute may pass.
-        assert not dropped or time.monotonic() - begun > 60
+        older = max(0.0, time.monotonic() - begun - KEPT_S) * 2 / STEP_S
+        measured.lost(max(0.0, dropped - older) + cluster.near.dropped)
+        measured.silent(watch)
