@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from typing import NamedTuple
 
 from detectors.kit.labelled import labelled, unlabelled
@@ -20,7 +20,7 @@ from detectors.node_fusions import NodeFusions
 from detectors.node_sleepers import Recent
 from pipeline.failing import Failing
 from pipeline.finding import Finding, Incident
-from pipeline.frame import Frame, schema_of
+from pipeline.frame import schema_of
 from pipeline.guard import Guard
 from pipeline.interfaces import Detector, Fusion
 from pipeline.joined import Joiner, Shape, shape_of
@@ -119,30 +119,47 @@ class NodeHorizon:
         return [judged[observation.host] for observation in batch]
 
     def judge_round(self, one: Round) -> Mapping[str, Said]:
-        """As ``judge``, of what is joined already: the nodes of which something is said.
+        """As ``judge_rounds``, of one."""
+        return self.judge_rounds([one])[0]
 
-        What cannot be judged at once (nodes of several paces, some of whose frames come late, in
-        another order than before) is judged as ``judge`` does.
+    def judge_rounds(self, some: Iterable[Round]) -> list[Mapping[str, Said]]:
+        """As ``judge``, of what is joined already: the nodes of which something is said in each.
+
+        Rounds that come one after the other are judged detector by detector, each in their order:
+        a detector's code and state stay near. No detector knows of another, so that all say what
+        they would round by round. What cannot be judged at once (nodes of several paces, some of
+        whose frames come late, in another order than before) is judged as ``judge`` does.
         """
-        periods = {self._period_of(name, one.source) for name in one.names}
-        late = self._late(one)
-        fresh = count(len(self._order))
-        numbers = [self._order[name] if name in self._order else next(fresh) for name in one.names]
-        if len(periods) == 1 and len(set(late)) == 1 and numbers == sorted(numbers):
-            self._order |= dict(zip(one.names, numbers, strict=True))  # else as groups are judged
-            whole = self._joiner.join_round(one)
-            found, incidents = self._judged(whole, one, periods.pop(), late=late[0])
-        else:
-            found, incidents = {}, {}
-            for group, key in self._groups(one, late):
-                whole = self._joiner.join(group)
-                some = self._judged(whole, group, key.period_s, late=key.late)
-                found |= some[0]
-                incidents |= some[1]
-        return {
-            host: Said(tuple(found.get(host, ())), incidents.get(host, ()))
-            for host in {**found, **incidents}
-        }
+        said: list[Mapping[str, Said]] = []
+        waiting: list[Batch] = []
+        for one in some:
+            periods = {self._period_of(name, one.source) for name in one.names}
+            late = self._late(one)
+            fresh = count(len(self._order))
+            order = [self._order[n] if n in self._order else next(fresh) for n in one.names]
+            if len(periods) == 1 and len(set(late)) == 1 and order == sorted(order):
+                self._order |= dict(zip(one.names, order, strict=True))  # else as groups are judged
+                whole = self._rated(self._joiner.join_round(one), periods.pop())
+                waiting.append(self._batch(whole, Parts(whole, one), late=late[0]))
+            else:
+                said += self._said(waiting)
+                waiting = []
+                said.append(self._apart(one, late))
+        return said + self._said(waiting)
+
+    def _said(self, batches: Sequence[Batch]) -> list[Mapping[str, Said]]:
+        every = self._found(batches)
+        return [_said(*self._fused(*one)) for one in zip(batches, every, strict=True)]
+
+    def _apart(self, one: Round, late: Sequence[bool]) -> Mapping[str, Said]:
+        """Of a round whose nodes are judged in groups."""
+        found: dict[str, list[Finding]] = {}
+        incidents: dict[str, tuple[Incident, ...]] = {}
+        for group, key in self._groups(one, late):
+            some = self._judged(self._joiner.join(group), group, key)
+            found |= some[0]
+            incidents |= some[1]
+        return _said(found, incidents)
 
     def _late(self, one: Round) -> list[bool]:
         """As ``_is_late``, of each."""
@@ -188,8 +205,7 @@ class NodeHorizon:
         return False
 
     def _group(self, group: Sequence[Observation], key: _Key) -> dict[str, JudgedObservation]:
-        whole = self._joiner.join(group)
-        found, incidents = self._judged(whole, group, key.period_s, late=key.late)
+        found, incidents = self._judged(self._joiner.join(group), group, key)
         return {
             one.host: JudgedObservation(
                 one, tuple(found.get(one.host, ())), incidents.get(one.host, ())
@@ -198,12 +214,16 @@ class NodeHorizon:
         }
 
     def _judged(
-        self, whole: Observation, group: Sequence[Observation], period_s: float, *, late: bool
+        self, whole: Observation, group: Sequence[Observation], key: _Key
     ) -> tuple[dict[str, list[Finding]], dict[str, tuple[Incident, ...]]]:
         """Findings and incidents by node."""
-        rated = tuple(self._rated(whole.source, period_s, frame) for frame in whole.frames)
-        whole = replace(whole, frames=rated)
-        batch, found = self.find(whole, Parts(whole, group), late=late)
+        whole = self._rated(whole, key.period_s)
+        batch, found = self.find(whole, Parts(whole, group), late=key.late)
+        return self._fused(batch, found)
+
+    def _fused(
+        self, batch: Batch, found: dict[str, list[Finding]]
+    ) -> tuple[dict[str, list[Finding]], dict[str, tuple[Incident, ...]]]:
         return found, {} if self._fusions is None else self._fusions.update(batch, found)
 
     def find(
@@ -213,58 +233,87 @@ class NodeHorizon:
 
         ``late``: its frames come twice, or after later ones.
         """
-        batch = Batch(whole, parts, self._news.of(whole, parts) | late)
-        found: dict[str, list[Finding]] = {}
-        for detector in self._detectors:
-            asked = []
-            for one in detector.asked(batch):
-                self._ask(detector, one, found)
-                asked.append(one)
-            if self._failing:
-                self._rested(detector.name, batch, asked, found)
-        self._recent.add(batch)
-        return batch, found
+        batch = self._batch(whole, parts, late=late)
+        return batch, self._found([batch])[0]
+
+    def _batch(self, whole: Observation, parts: Parts, *, late: bool) -> Batch:
+        return Batch(whole, parts, self._news.of(whole, parts) | late)
+
+    def _found(self, batches: Sequence[Batch]) -> list[dict[str, list[Finding]]]:
+        """Findings by node about each, in the order of detectors."""
+        found: list[list[list[tuple[str, Finding]]]] = [
+            [[] for _ in self._detectors] for _ in batches
+        ]
+        separate: list[tuple[int, Separately]] = []
+        for number, detector in enumerate(self._detectors):
+            if isinstance(detector, Separately):
+                separate.append((number, detector))
+                continue
+            for batch, of_batch in zip(batches, found, strict=True):
+                of_batch[number] = self._of_detector(detector, batch)
+        for batch, of_batch in zip(
+            batches, found, strict=True
+        ):  # what is recent is theirs together
+            for number, one in separate:
+                of_batch[number] = self._of_detector(one, batch)
+            self._recent.add(batch)
+        return [_by_node(of_batch) for of_batch in found]
+
+    def _of_detector(
+        self, detector: Together | Separately, batch: Batch
+    ) -> list[tuple[str, Finding]]:
+        found: list[tuple[str, Finding]] = []
+        asked = []
+        for one in detector.asked(batch):
+            found += self._ask(detector, one)
+            asked.append(one)
+        if self._failing:
+            found += self._rested(detector.name, batch, asked)
+        return found
 
     def _rested(
-        self,
-        detector: str,
-        batch: Batch,
-        asked: Sequence[Asked],
-        found: dict[str, list[Finding]],
-    ) -> None:
+        self, detector: str, batch: Batch, asked: Sequence[Asked]
+    ) -> Iterator[tuple[str, Finding]]:
         """One that is not asked, as it rests, does not fail any more."""
         hosts = {part.host for one in asked for part in one.parts}
         for host, failing in self._failing.items():
             if host in batch.names and host not in hosts:
-                found.setdefault(host, []).extend(failing.ended(detector, batch.parts.of(host)))
+                for ended in failing.ended(detector, batch.parts.of(host)):
+                    yield host, ended
 
-    def _ask(
-        self, detector: Together | Separately, asked: Asked, found: dict[str, list[Finding]]
-    ) -> None:
+    def _ask(self, detector: Together | Separately, asked: Asked) -> Iterable[tuple[str, Finding]]:
         if self._guard is None:
             findings, error = detector.judge(asked), None
         else:
             said, error = self._guard.call("detector", detector.name, lambda: detector.judge(asked))
             findings = said or []
             detector.failed(asked.parts, error)
-        if error is not None:
-            for part in asked.parts:
-                failing = self._failing.setdefault(part.host, Failing())
-                new = failing.failed(detector.name, part, error)
-                found.setdefault(part.host, []).extend(new)
-        elif self._failing:
-            for part in asked.parts:
-                if part.host in self._failing:
-                    ended = self._failing[part.host].ended(detector.name, part)
-                    found.setdefault(part.host, []).extend(ended)
-        for host, finding in findings:
-            found.setdefault(host, []).append(finding)
+        if error is None and not self._failing:
+            return findings
+        return [*self._failures(detector.name, asked, error), *findings]
 
-    def _rated(self, source: str, period_s: float, frame: Frame) -> Frame:
-        key = (source, frame.kind, period_s)
-        if key not in self._rates:
-            self._rates[key] = Rates(frame.schema, period_s)
-        return self._rates[key].add(frame)
+    def _failures(
+        self, detector: str, asked: Asked, error: Exception | None
+    ) -> Iterator[tuple[str, Finding]]:
+        """Those that begin, or end."""
+        for part in asked.parts:
+            if error is not None:
+                failing = self._failing.setdefault(part.host, Failing())
+                said = failing.failed(detector, part, error)
+            else:
+                said = self._failing.get(part.host, Failing()).ended(detector, part)
+            for finding in said:
+                yield part.host, finding
+
+    def _rated(self, whole: Observation, period_s: float) -> Observation:
+        """With the increments of its frames."""
+        frames = []
+        for frame in whole.frames:
+            key = (whole.source, frame.kind, period_s)
+            if key not in self._rates:
+                self._rates[key] = Rates(frame.schema, period_s)
+            frames.append(self._rates[key].add(frame))
+        return replace(whole, frames=tuple(frames))
 
     def state(self) -> State:
         """Everything remembered of all nodes; what has no memory that can be kept is left out."""
@@ -315,3 +364,19 @@ class NodeHorizon:
         kept = unlabelled("detector", state)
         for one in self._detectors:
             one.restore(kept.get(one.name, {}))
+
+
+def _by_node(found: Iterable[Iterable[tuple[str, Finding]]]) -> dict[str, list[Finding]]:
+    by_node: dict[str, list[Finding]] = {}
+    for host, finding in chain.from_iterable(found):
+        by_node.setdefault(host, []).append(finding)
+    return by_node
+
+
+def _said(
+    found: Mapping[str, Sequence[Finding]], incidents: Mapping[str, tuple[Incident, ...]]
+) -> Mapping[str, Said]:
+    return {
+        host: Said(tuple(found.get(host, ())), incidents.get(host, ()))
+        for host in {**found, **incidents}
+    }

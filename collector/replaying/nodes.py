@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from collector.replaying.arrivals import is_gateway
 from collector.replaying.cadences import Cadences
@@ -18,6 +19,8 @@ from pipeline.round import Round
 
 # More at once cost less each, and an hour of each of them is in memory.
 NODES_AT_ONCE = 64
+# So many rounds are judged detector by detector: twice as many gain little, and lie in memory.
+ROUNDS_AT_ONCE = 16
 NOTHING = Said((), ())
 
 
@@ -107,8 +110,9 @@ def _hour(
             continue
         names = sorted((name for name, _ in group), key=place.__getitem__)
         judge.know(names)
-        for one in hours.joined.rounds(names):
-            yield JudgedRound(one, judge.judge_round(one))
+        every = hours.joined.rounds(names)
+        while some := list(islice(every, ROUNDS_AT_ONCE)):
+            yield from map(JudgedRound, some, judge.judge_rounds(some))
 
 
 def _judged(group: Iterable[Iterator[JudgedObservation]], judge: NodeHorizon) -> Iterator[Rejudged]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +16,16 @@ from detectors import all_detectors
 from detectors.incidents import Incidents
 from detectors.node_horizon import NodeHorizon
 from pipeline.arrival_cut import GATEWAY
+from pipeline.finding import Finding, Incident
+from pipeline.guard import Guard
+from pipeline.interfaces import Detector
 from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
+from pipeline.selfmetrics import SelfMetrics
 from tests.collector.replaying.kept import keep
 from tests.contracts.horizon.sides import Said, singles, take
 from tests.contracts.horizon.world import LIVES, simulated, struck
+from tests.fakes import FakeClock
 
 PERIODS = dict.fromkeys(("nvml", "infiniband", "kmsg", "jobs"), 10.0) | {"host": 60.0}
 
@@ -63,6 +68,42 @@ def test_many_nodes_in_one_pass_are_judged_as_by_an_agent_at_a_time(
     alone = singles(agents(store), PERIODS)
     assert said == alone
     assert sum(map(len, alone.values())) > 10
+
+
+@pytest.mark.slow
+def test_rounds_judged_some_at_a_time_say_what_they_say_one_by_one(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while a detector fails, which each node reports when it begins and when it ends."""
+
+    def make() -> list[Detector]:
+        made = all_detectors()
+        update = made[0].update
+
+        def failing(observation: Observation) -> Iterable[Finding]:
+            if observation.mono_ns // 10**9 // 60 % 3 == 1:
+                raise ZeroDivisionError
+            return update(observation)
+
+        monkeypatch.setattr(made[0], "update", failing)
+        return made
+
+    def said(at_once: int) -> list[tuple[str, int, tuple[Finding, ...], tuple[Incident, ...]]]:
+        monkeypatch.setattr(replaying, "ROUNDS_AT_ONCE", at_once)
+        guard = Guard(SelfMetrics(), FakeClock())
+        every = rejudge_nodes(
+            stored_hours(store, Span()),
+            lambda: NodeHorizon(make, Incidents, PERIODS, guard=guard),
+        )
+        return [
+            (now.observation.host, now.observation.seq, now.findings, now.incidents)
+            for now in (one.now for one in every)
+        ]
+
+    alone = said(1)
+    assert said(7) == alone
+    faults = [finding.fault for _, _, findings, _ in alone for finding in findings]
+    assert faults.count("detector_failed") > 4
 
 
 def test_what_a_gateway_stored_is_of_no_node(tmp_path: Path) -> None:
