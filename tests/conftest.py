@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import gc
+import importlib
 import logging
 import os
 import re
@@ -113,6 +117,29 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Of the whole suite each worker imports its own share of the files first: asserts are
+    rewritten once and kept, not by each worker at the same moment.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker and session.config.args_source == pytest.Config.ArgsSource.TESTPATHS:
+        files = sorted(Path(__file__).parent.rglob("test_*.py"))
+        share = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+        for file in files[share[0] :: share[1]]:
+            if not pytest_ignore_collect(file, session.config):
+                name = ".".join(file.relative_to(session.config.rootpath).with_suffix("").parts)
+                # What fails is imported again in its turn, and reported there.
+                with contextlib.suppress(Exception, pytest.skip.Exception):
+                    importlib.import_module(name)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: no garbage collection of a test looks at its million objects."""
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # or extension modules report all of it as leaked
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m unit` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files come first, then those that start real servers, which mostly wait, in turn
@@ -190,6 +217,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """As many as cores for `make unit`; else one more, as real servers are waited for."""
+    """As many as cores for `make unit`; else two more, as real servers are waited for."""
     cores = os.cpu_count() or 1
-    return cores if config.option.markexpr == "unit" else cores + 1
+    return cores if config.option.markexpr == "unit" else cores + 2
