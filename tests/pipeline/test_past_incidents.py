@@ -57,6 +57,7 @@ def test_what_opens_again_is_not_over() -> None:
     assert (past.ended([FOUND.id]), past.incidents(START_NS)) == ([], [])
 
 
+@pytest.mark.slow
 def test_a_storm_costs_bounded_memory() -> None:
     """Of 2,000 findings and incidents the newest are kept, of an incident the gravest."""
     past = PastIncidents()

@@ -335,6 +335,7 @@ def test_rules_of_a_sites_xid_table_are_read_at_the_start(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.slow
 @given(strategies.integers(0, 10**9))
 def test_durations_read_what_they_write(milliseconds: int) -> None:
     """The text of a duration means that duration."""

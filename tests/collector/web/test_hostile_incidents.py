@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import orjson
+import pytest
 
 from collector.web.page import incident_page
 from pipeline.finding import Finding
@@ -36,6 +37,7 @@ def test_what_a_job_calls_itself_is_text_everywhere() -> None:
     assert json.loads(orjson.dumps(scene.status()))["closed"][0]["ended"]
 
 
+@pytest.mark.slow
 def test_two_thousand_findings_and_incidents_are_a_page_of_bounded_size() -> None:
     """The rest is in the JSON, and the page says how many."""
     scene = Scene().play()

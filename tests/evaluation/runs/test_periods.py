@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from evaluation.runs.run import periods_of
 from simulator.fleet import load_scenario, render
 
 
+@pytest.mark.slow
 def test_each_source_with_readings_has_a_period() -> None:
     """A world of waits has mounts and jobs' control groups too."""
     run = render(load_scenario("F80"), 1, magnitude="range", days=0.01, nodes=2)

@@ -88,6 +88,7 @@ def test_a_report_comes_back_as_it_was(report: Report) -> None:
     assert [found for found, _ in reports_in(events)] == [report]
 
 
+@pytest.mark.slow
 @given(REPORTS)
 @settings(max_examples=15)
 def test_a_communicator_is_written_as_one_object(report: Report) -> None:

@@ -161,6 +161,7 @@ def test_a_ticket_that_becomes_a_page_is_another_event(agent: Agent) -> None:
     assert [event["type"] for event in agent.server.events.values()] == ["Warning", "Warning"]
 
 
+@pytest.mark.slow
 def test_blame_that_moves_is_told(agent: Agent) -> None:
     """The GPU that was blamed first is cleared."""
     agent.verdict = document(LOST)

@@ -132,6 +132,7 @@ def test_a_machine_without_any_of_it_gives_nothing(machine: Machine) -> None:
     assert machine.frames() == {}
 
 
+@pytest.mark.slow
 def test_more_than_is_kept_is_said(machine: Machine) -> None:
     """The first ones are shown."""
     many = "".join(
