@@ -117,27 +117,33 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
-def pytest_collection(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Of the whole suite each worker imports its own share of the files first: asserts are
-    rewritten once and kept, not by each worker at the same moment.
+    rewritten once and kept, not by each worker at the same moment. What is collected stays, a
+    million objects: garbage collections look at none of it, now and during the tests.
     """
-    worker = getattr(session.config, "workerinput", None)
-    if worker and session.config.args_source == pytest.Config.ArgsSource.TESTPATHS:
-        files = sorted(Path(__file__).parent.rglob("test_*.py"))
-        share = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
-        for file in files[share[0] :: share[1]]:
-            if not pytest_ignore_collect(file, session.config):
-                name = ".".join(file.relative_to(session.config.rootpath).with_suffix("").parts)
+    gc.disable()
+    try:
+        _import_share(session.config)
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+        atexit.register(gc.unfreeze)  # or extension modules report all of it as leaked
+
+
+def _import_share(config: pytest.Config) -> None:
+    worker = getattr(config, "workerinput", None)
+    if worker and config.args_source == pytest.Config.ArgsSource.TESTPATHS:
+        first, step = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+        for file in sorted(Path(__file__).parent.rglob("test_*.py"))[first::step]:
+            if not pytest_ignore_collect(file, config):
+                name = ".".join(file.relative_to(config.rootpath).with_suffix("").parts)
                 # What fails is imported again in its turn, and reported there.
                 with contextlib.suppress(Exception, pytest.skip.Exception):
                     importlib.import_module(name)
-
-
-def pytest_collection_finish() -> None:
-    """What was collected stays: no garbage collection of a test looks at its million objects."""
-    gc.collect()
-    gc.freeze()
-    atexit.register(gc.unfreeze)  # or extension modules report all of it as leaked
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m unit` selects
