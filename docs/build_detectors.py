@@ -106,7 +106,11 @@ def _needs(needs: Needs) -> str:
     groups = [" or ".join(f"`{column}`" for column in group) for group in needs.columns]
     if needs.sources:
         groups.append("the source " + " or ".join(f"`{source}`" for source in needs.sources))
-    return "; ".join([*groups, f"a reading every {needs.every_s:g} s"])
+    groups.append(f"a reading every {needs.every_s:g} s")
+    for part in needs.parts:
+        one_of = (*map("`{}`".format, part.columns), *map("the source `{}`".format, part.sources))
+        groups.append(f"for {part.what}, {' or '.join(one_of)}")
+    return "; ".join(groups)
 
 
 def _service(name: str) -> str:

@@ -136,9 +136,11 @@ def _root(args: argparse.Namespace, stack: ExitStack) -> Path:
 
 def _backtest(args: argparse.Namespace, root: Path, output: Path | None, zone: tzinfo) -> int:
     made = _made(args, root, zone)
-    if made is None:
+    empty = not made.history.nodes
+    if empty:
         print(f"tocsin: {root}: nothing in this time", file=sys.stderr)
-        return 1
+        if made.imported is None:
+            return 1
     text = _text(made, root, output.suffix if output else ".md")
     if output:
         output.write_text(text, encoding="utf-8")
@@ -147,25 +149,31 @@ def _backtest(args: argparse.Namespace, root: Path, output: Path | None, zone: t
     if args.write and made.proposal:
         about = "Written by tocsin backtest; its report has the reasons."
         Path(args.write).write_text(made.proposal.text(about), encoding="utf-8")
-    return 0
+    return int(empty)
 
 
-def _made(args: argparse.Namespace, root: Path, zone: tzinfo) -> Backtest | None:
+def _made(args: argparse.Namespace, root: Path, zone: tzinfo) -> Backtest:
     from collector.replaying.stored import Span  # noqa: PLC0415
     from history.backtest import site, truths  # noqa: PLC0415
     from history.backtest.configuration import proposal  # noqa: PLC0415
     from history.backtest.report import Backtest  # noqa: PLC0415
+    from history.importing import imported  # noqa: PLC0415
 
     files = [Path(name) for name in args.known]
     site.entries(root, files, zone, 0)  # wrong files are refused before an hour's work
-    history = _history(args, root, Span(*interval(args, time.time_ns() // 1000)))
+    span = Span(*interval(args, time.time_ns() // 1000))
+    history, asked = _history(args, root, span), imported(root)
+    if asked is not None:
+        begin_ns, end_ns = (us and us * 1000 for us in (span.since_us, span.until_us))
+        begin_ns = max(asked.begin_ns, begin_ns or asked.begin_ns)
+        asked = replace(asked, begin_ns=begin_ns, end_ns=min(asked.end_ns, end_ns or asked.end_ns))
     if not history.nodes:
-        return None
+        return Backtest(history, None, imported=asked)
     entries = site.entries(root, files, zone, history.end_ns)
     known = [*entries, *truths.reboots(history), *truths.labels(history)]
     faults = truths.faults(known, history) if known else None
     rules = [one for one in entries if one.source == truths.RULES and one.node in history.nodes]
-    return Backtest(history, faults, rules, proposal(history, faults))
+    return Backtest(history, faults, rules, proposal(history, faults), asked)
 
 
 def _history(args: argparse.Namespace, root: Path, span: Span) -> History:

@@ -34,6 +34,7 @@ KERNEL, KERNEL_NUMBER = "kmsg", 3  # the kernel log, as an agent's source is cal
 LATE_NS = 120 * SECOND_NS
 STATE = Column("gpu", "state")
 XID = Column("gpu", "xid")  # the code of the last one: becomes events
+BLANK = "without a value (NaN, stale marker)"  # samples that are left out
 EXPORTER = "exporter"  # of a port, where it is not its node's own
 MAX_XID = 100_000  # beyond is no code: today's end at 176
 FACTS = {

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from history.gather import LATE_NS, Account, Hour, columns
+from history.gather import BLANK, LATE_NS, Account, Hour, columns
 from history.kernel_logs.book import KernelLogs, by_node
 from history.meaning import dcgm_exporter, fabric_exporters, holders, node_exporter
 from history.meaning.labels import LabelMap, proposed
@@ -27,9 +27,9 @@ from pipeline.store.files.scraped import write_hour
 STATE = Path("state") / "import.json"
 FORMAT = 1
 # Of a small site several hours are asked for at once: a question costs more than its answer. Of a
-# large one parts of an hour: so many samples are held at most, of 16 bytes, twice while they become
-# scrapes.
-MAX_ASKED, MAX_HELD = 3_000_000, 12_000_000
+# large one parts of an hour, of which one is at most ``MAX_PART`` samples if the next is as the
+# last, and none more than ``MAX_HELD``, of 16 bytes each.
+MAX_ASKED, MAX_PART, MAX_HELD = 3_000_000, 15_000_000, 24_000_000
 MAX_SPAN_MS, MIN_SPAN_MS = 24 * HOUR_MS, HOUR_MS // 16
 
 
@@ -139,7 +139,7 @@ def bring(
     """
     begin_ms, end_ms = span
     site = renamed(site, found.labels)
-    progress = _resumed(root, site.about) or Progress(begin_ms, begin_ms)
+    progress = _recorded(root, site.about) or Progress(begin_ms, begin_ms)
     if begin_ms < _hour(progress.begin_ms):
         raise SiteError(f"{root}: begins later than --since; import into another folder")
     span_ms = HOUR_MS
@@ -151,6 +151,9 @@ def bring(
             span_ms = _span_ms((last - first) // 2)
             continue
         metrics, facts, jobs = asked
+        for one in metrics:
+            if one.blanks:
+                progress.account.skipped[BLANK, one.name] += one.blanks
         written: list[Path] = []
         for begin in (first, *range(_hour(first) + HOUR_MS, last, HOUR_MS)):
             end = min(_hour(begin) + HOUR_MS, last)
@@ -172,7 +175,7 @@ def bring(
         _save(root, site.about, progress)
         samples = sum(len(one.times_ms) for every in asked for one in every)
         of_ms = (last - first) / max(samples, 1)
-        span_ms = _span_ms(round(max(MAX_ASKED * of_ms, min(MAX_HELD * of_ms / 2, HOUR_MS))))
+        span_ms = _span_ms(round(max(MAX_ASKED * of_ms, min(MAX_PART * of_ms, HOUR_MS))))
     return progress
 
 
@@ -226,14 +229,15 @@ def _hour(ms: int) -> int:
     return ms - ms % HOUR_MS
 
 
-def _resumed(root: Path, site: str) -> Progress | None:
-    """An earlier run, None where there was none."""
+def _recorded(root: Path, site: str | None = None) -> Progress | None:
+    """An earlier run, of this ``site`` where one is given; None where there was none."""
     try:
         document: Any = orjson.loads((root / STATE).read_bytes())
         if document["format"] != FORMAT:
             raise SiteError(f"{root / STATE}: written by another version")
         known = document["site"]
-        if site not in (known, known.rpartition(" (")[0]):  # as it was called before
+        # as it was called before
+        if site is not None and site not in (known, known.rpartition(" (")[0]):
             raise SiteError(f"{root}: was read from {known}; import into another folder")
         hosts = {name: Host.of(one) for name, one in document["hosts"].items()}
         account = Account(document["samples"], conflicts=document["conflicts"])
@@ -270,6 +274,26 @@ def _save(root: Path, site: str, progress: Progress) -> None:
     make_folder((root / STATE).parent)
     text = orjson.dumps(document, option=orjson.OPT_INDENT_2)
     write_whole(root / STATE, lambda path: path.write_bytes(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was asked for, unix ns, and how many samples had no value."""
+
+    begin_ns: int
+    end_ns: int
+    blanks: int
+
+
+def imported(root: Path) -> Imported | None:
+    """What the import of a store asked for; None for a store that is no import. SiteError where its
+    record is damaged.
+    """
+    progress = _recorded(root)
+    if progress is None:
+        return None
+    blanks = sum(n for (why, _), n in progress.account.skipped.items() if why == BLANK)
+    return Imported(progress.begin_ms * 1_000_000, progress.next_ms * 1_000_000, blanks)
 
 
 def site_log(root: Path) -> SiteLog | None:

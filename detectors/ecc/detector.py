@@ -19,7 +19,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import AGAIN_NS, FindingTracker, Verdict
 from detectors.kit.instants import Times, instant_of
 from detectors.kit.literature import MEMORY, PAGE_1954, XIDS
-from detectors.kit.page import Needs, Page, gpu_columns
+from detectors.kit.page import Needs, Page, Part, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.resets import ResetTracker
 from detectors.kit.stateful import Component, Stateful
@@ -81,6 +81,12 @@ PAGE = Page(
                 "gpu.ecc_uncorrected_volatile",
                 "gpu.remapped_rows_uncorrectable",
                 "gpu.row_remap_failed",
+            ),
+        ),
+        parts=(
+            Part(
+                "uncorrectable errors before a reset remaps their row",
+                ("gpu.ecc_uncorrected_aggregate", "gpu.ecc_uncorrected_volatile"),
             ),
         ),
     ),

@@ -38,16 +38,28 @@ SLACK = 1.2  # scrapes are late by a little
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Some of what a detector judges, in words, that is seen only where one of these ``columns``
+    (``kind.column``) or ``sources`` is.
+    """
+
+    what: str
+    columns: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Needs:
     """What a detector must be given to judge: readings at most ``every_s`` seconds apart, of each
     group of ``columns`` (``kind.column``) at least one, and where ``sources`` are named one of
     them. Slower readings or fewer columns would find less than is claimed, or find what is not
-    there (tests/contracts/test_cadence.py).
+    there (tests/contracts/test_cadence.py). ``parts`` need more than that.
     """
 
     every_s: float
     columns: tuple[tuple[str, ...], ...] = ()
     sources: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     def lacking(
         self, columns: Container[str], sources: Container[str], every_s: float
@@ -64,6 +76,19 @@ class Needs:
             yield f"the source {' or '.join(self.sources)}"
         if every_s > SLACK * self.every_s:
             yield f"a reading every {self.every_s:g} s (here {every_s:g} s)"
+
+    def unseen(self, columns: Container[str], sources: Container[str]) -> Iterator[str]:
+        """Parts that are not seen with these, and what they need, in words.
+
+        >>> needs = Needs(30.0, parts=(Part("short errors", ("gpu.a",), ("kmsg",)),))
+        >>> list(needs.unseen({"gpu.c"}, ())), list(needs.unseen((), {"kmsg"}))
+        (['short errors: needs gpu.a or the source kmsg'], [])
+        """
+        for part in self.parts:
+            seen = any(one in columns for one in part.columns)
+            if not seen and not any(one in sources for one in part.sources):
+                words = (*part.columns, *(f"the source {one}" for one in part.sources))
+                yield f"{part.what}: needs {' or '.join(words)}"
 
 
 @dataclass(frozen=True, slots=True)

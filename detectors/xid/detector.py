@@ -16,7 +16,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import AGAIN_NS, RANK, FindingTracker, Verdict
 from detectors.kit.jobs import JobTracker
 from detectors.kit.literature import XIDS
-from detectors.kit.page import Needs, Page, gpu_columns
+from detectors.kit.page import Needs, Page, Part, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.readings import reading
 from detectors.kit.resets import ResetTracker
@@ -67,7 +67,15 @@ PAGE = Page(
     ),
     sources=(XIDS, "NVIDIA NVSentinel, github.com/NVIDIA/NVSentinel"),
     shows=gpu_columns("recovery_action", "sm_clock_megahertz"),
-    needs=Needs(60.0, (("gpu.state",),), sources=("kmsg", "dcgm-exporter")),
+    needs=Needs(
+        60.0,
+        (("gpu.state",),),
+        sources=("kmsg", "dcgm-exporter"),
+        # the exporter's gauge has the last code only
+        parts=(
+            Part("codes that another follows, or repeats, before the next scrape", (), ("kmsg",)),
+        ),
+    ),
     next_step="Follow the finding's action; it is the driver's own where XID 154 named one.",
     clears=(
         "Ten minutes after a reset, driver load or boot since which the code stayed away (three "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import floor
 
 from history.backtest.configuration import Proposal
 from history.backtest.figures import (
@@ -22,6 +23,7 @@ from history.backtest.known import EARLY_NS, Known
 from history.backtest.truths import Fault, is_explained
 from history.backtest.words import count, day, device_name, duration, interval, lead, moment, rate
 from history.backtest.words import time_of as at
+from history.importing import Imported
 from pipeline.documents import printable
 
 COUNTED = (
@@ -31,10 +33,10 @@ COUNTED = (
     "of alerts about a node or its devices."
 )
 NOT_JUDGED = (
-    "These detectors need readings that the history does not have, at least on some nodes. They "
-    "found nothing because they were not asked. Kernel logs are read where they are given "
-    "(--kernel-log, --loki); NCCL and processes are in no exporter's series, and what is shorter "
-    "than the time between two scrapes is not seen."
+    "These detectors need readings that the history does not have, at least on some nodes or for "
+    "a part of what they judge. They found nothing there because they were not asked. Kernel logs "
+    "are read where they are given (--kernel-log, --loki); NCCL and processes are in no exporter's "
+    "series, and what is shorter than the time between two scrapes is not seen."
 )
 MATCHED = (
     "An alert belongs to a fault of its node from a day before the site's first entry to its end. "
@@ -76,18 +78,21 @@ class Section:
 @dataclass(frozen=True, slots=True)
 class Backtest:
     """A judged history, what the site knew of it (None: nothing was given), what its own rules
-    alerted on, and the configuration that follows.
+    alerted on, the configuration that follows, and what the import asked for.
     """
 
     history: History
     faults: list[Fault] | None
     rules: list[Known] = field(default_factory=list)
     proposal: Proposal | None = None
+    imported: Imported | None = None
 
 
 def sections(made: Backtest) -> list[Section]:
     """The report of a history."""
     history, known = made.history, made.faults
+    if not history.nodes:
+        return [_nothing(made), _not_judged(by_detector(history, known))]
     found = by_detector(history, known)
     parts = [_summary(made), Section("By detector", (COUNTED,), _detectors(found, known))]
     if known is not None:
@@ -98,6 +103,28 @@ def sections(made: Backtest) -> list[Section]:
     if made.proposal:
         parts.append(_configuration(made, made.proposal))
     return parts
+
+
+def _nothing(made: Backtest) -> Section:
+    return Section("Summary", ("Nothing could be judged.", *_covered(made)))
+
+
+def _covered(made: Backtest) -> Iterator[str]:
+    """How much of what was asked for has readings."""
+    history, asked = made.history, made.imported
+    if asked is None:
+        return
+    span_ns = (asked.end_ns - asked.begin_ns) * len(history.gpus)
+    share = floor(100 * min(history.gpu_ns / span_ns, 1.0)) if span_ns else 0
+    yield (
+        f"The import covers {at(asked.begin_ns)} to {at(asked.end_ns)} UTC. The GPUs that it found "
+        f"have readings for {share} % of that; the rest was not judged."
+    )
+    if asked.blanks:
+        yield (
+            f"{asked.blanks:,} samples had no value (NaN or stale markers). What they are of was "
+            "not judged then."
+        )
 
 
 def _summary(made: Backtest) -> Section:
@@ -119,6 +146,14 @@ def _summary(made: Backtest) -> Section:
         f"As installed Tocsin would have sent {_sent(shipped)}.",
         f"With every detector allowed to alert: {_sent(every)}.",
     ]
+    sentences[1:1] = _covered(made)
+    if history.judgeable:
+        able = sum(one.is_judged for one in history.judgeable)
+        sentences.insert(
+            1,
+            f"{able} of {count(len(history.judgeable), 'detector')} could judge it; what the "
+            "others need is under Not judged.",
+        )
     if known is not None:
         found = unplanned(known, history.alerts, history.end_ns)
         of_faults = recall(found)
@@ -304,7 +339,11 @@ def _is_known(alert: Alert, known: Sequence[Fault], end_ns: int) -> str:
 
 
 def _not_judged(found: Sequence[OfDetector]) -> Section:
-    rows = tuple((one.name, one.judgeable.words) for one in found if one.judgeable.lacks)
+    rows = tuple(
+        (one.name, one.judgeable.words)
+        for one in found
+        if one.judgeable.lacks or one.judgeable.unseen
+    )
     return Section("Not judged", (NOT_JUDGED,), Table(("detector", "why"), rows))
 
 

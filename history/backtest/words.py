@@ -49,7 +49,7 @@ def day(days: float) -> str:
     >>> day(30.2), day(0.25)
     ('30 days', '6 hours')
     """
-    return f"{days:.0f} days" if days >= 2 else f"{days * 24:.0f} hours"
+    return f"{days:.0f} days" if days >= 2 else count(round(days * 24), "hour")
 
 
 def count(n: int, word: str) -> str:

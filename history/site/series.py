@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from sys import intern
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -31,12 +32,13 @@ class OtherWayError(SiteError):
 class Series:
     """Labels (``__name__`` among them), sample times int64 (sample,) in unix milliseconds, rising,
     and values float64 (sample,). Stale markers and NaN are left out: a sample that is not there
-    says the same.
+    says the same. ``blanks`` is how many they were.
     """
 
     labels: Mapping[str, str]
     times_ms: NDArray[np.int64]
     values: NDArray[np.float64]
+    blanks: int = 0
 
     @property
     def name(self) -> str:
@@ -71,15 +73,18 @@ def clean(
     span: tuple[int, int],
 ) -> Series:
     """A series of what an answer holds: in the order of time, each time once (the first counts),
-    within the span, without NaN.
+    within the span, without NaN. Labels of many series share their words.
     """
-    kept = ~np.isnan(values) & (times_ms >= span[0]) & (times_ms < span[1])
+    inside = (times_ms >= span[0]) & (times_ms < span[1])
+    kept = inside & ~np.isnan(values)
+    blanks = int(inside.sum() - kept.sum())
     if not kept.all():
         times_ms, values = times_ms[kept], values[kept]
     if len(times_ms) > 1 and not (np.diff(times_ms) > 0).all():
         times_ms, first = np.unique(times_ms, return_index=True)
         values = values[first]
-    return Series(labels, times_ms, values)
+    shared = {intern(name): intern(value) for name, value in labels.items()}
+    return Series(shared, times_ms, values, blanks)
 
 
 def interval_ms(times_ms: NDArray[np.int64]) -> int:

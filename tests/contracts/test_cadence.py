@@ -35,6 +35,11 @@ def test_a_detector_needs_what_exists(name: str) -> None:
     known = {f"{kind}.{field.name}" for kind in KINDS for field in fields_of(kind)}
     assert {column for group in needs.columns for column in group} <= known
     assert set(needs.sources) <= SOURCES
+    for part in needs.parts:
+        assert part.columns or part.sources
+        assert set(part.columns) <= known
+        assert set(part.sources) <= SOURCES
+    assert not list(needs.unseen(known, SOURCES))
     assert needs.columns or needs.sources
     assert 1.0 <= needs.every_s <= 60.0
     everything = list(needs.lacking(known, SOURCES, 1.0))

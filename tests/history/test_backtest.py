@@ -207,6 +207,31 @@ def test_a_detector_without_what_it_needs_is_not_judged() -> None:
     assert len(parts["Not judged"].table.rows) > 20
 
 
+def test_a_part_that_a_detector_cannot_see_is_said_beside_what_it_judged() -> None:
+    """An exporter's gauge has the last XID; a kernel log has them all."""
+    columns = {"n1": {"gpu.state", "gpu.row_remap_failed"}}
+    coarse = Coverage(columns, {"gpu": 15.0}, {"n1": {"dcgm-exporter"}})
+    able = {one.name: one for one in judgeable(coarse)}
+    assert able["xid"].is_judged
+    assert able["xid"].words.endswith("before the next scrape: needs the source kmsg")
+    assert able["ecc"].words.startswith("judged, except uncorrectable errors before a reset")
+    assert "gpu.ecc_uncorrected_volatile" in able["ecc"].words
+    history = judged(reads(range(0, 3601, 15)))
+    history.judgeable = list(able.values())
+    (table,) = (
+        part.table for part in sections(Backtest(history, None)) if part.title == "Not judged"
+    )
+    assert table is not None
+    assert {"xid", "ecc"} <= {row[0] for row in table.rows}
+    summary = sections(Backtest(history, None))[0].sentences
+    able_now = sum(one.is_judged for one in able.values())
+    assert any(one.startswith(f"{able_now} of {len(able)} detectors") for one in summary)
+    columns["n1"].add("gpu.ecc_uncorrected_volatile")
+    logged = Coverage(columns, {"gpu": 15.0}, {"n1": {"dcgm-exporter", "kmsg"}})
+    words = {one.name: one.words for one in judgeable(logged)}
+    assert words["xid"] == words["ecc"] == "judged"
+
+
 def of_alert(opened_s: int, host: str = "n1") -> Alert:
     """A page about a node."""
     return judged([seen(BEGIN_NS + opened_s * SECOND_NS, "page", host=host)]).alerts[0]

@@ -322,6 +322,7 @@ def test_a_site_that_grew_is_asked_for_as_much_as_memory_holds(
                 yield one
 
     monkeypatch.setattr(importing, "MAX_HELD", samples // 3)
+    monkeypatch.setattr(importing, "MAX_PART", samples // 6)
     monkeypatch.setattr(importing, "MAX_ASKED", samples // 10)
     counted = Counted(site.series)
     found = find(site, *grown, None)
