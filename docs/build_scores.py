@@ -585,9 +585,9 @@ def _learnt_ranking(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"Fitted on {_names(found['fitted_on'])}. Held out: {_names(found['held_out'])}."
 
 
-def _learnt_usual(report: Mapping[str, Any]) -> Iterator[str]:
+def _learnt_usual(report: Mapping[str, Any], what: str = "usual") -> Iterator[str]:
     """What each way to go on after a roll-out alarms of, and finds."""
-    found = report["learning"].get("usual")
+    found = report["learning"].get(what)
     if found is None:
         yield "Not measured yet."
         return
@@ -665,6 +665,7 @@ TABLES = {
     "learning_nightly": _learnt_nightly,
     "learning_ranking": _learnt_ranking,
     "learning_usual": _learnt_usual,
+    "learning_waves": lambda report: _learnt_usual(report, "waves"),
     "installed": _installed,
     "released": _released,
     "goals": _goals,

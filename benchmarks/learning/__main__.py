@@ -19,6 +19,8 @@ from benchmarks.learning import (
 )
 from benchmarks.learning.measure_nightly import Fleet
 from benchmarks.learning.worlds import Opened, World, cached
+from detectors.slow_node import SlowNode
+from detectors.straggler import Straggler
 
 FOLDER = Path(".learning")
 TARGET = Path("docs/learning.json")
@@ -51,6 +53,8 @@ COMPETING_TEST = tuple(
     for name, seed, cases in (("F45", 141, 40), ("F46", 142, 30))
 )
 ROLL_OUTS = ("F87", range(302, 310))
+WAVES = ("F86", range(302, 304))
+IN_WAVES = ("nothing", "shift of those before"), (Straggler, SlowNode)  # ways, detectors beside
 
 # Days, cases, magnitude and seconds between readings of fleets that are listed: roll-ups of
 # quarters are means, of which a reading a minute or five says the same.
@@ -120,10 +124,18 @@ def ranking(folder: Path) -> dict[str, Any]:
 
 def usual(folder: Path) -> dict[str, Any]:
     """After roll-outs rack by rack, with cooling that fails just after."""
-    name, seeds = ROLL_OUTS
+    return _rolled_out(*ROLL_OUTS, folder)
+
+
+def waves(folder: Path) -> dict[str, Any]:
+    """After roll-outs in waves, with GPUs that lose clock just after: all that is judged alarms."""
+    return _rolled_out(*WAVES, folder, *IN_WAVES)
+
+
+def _rolled_out(name: str, seeds: Sequence[int], folder: Path, *more: Any) -> dict[str, Any]:
     found, months = [], 0.0
     for seed in seeds:
-        results, gpu_months = measure_usual.cached(name, seed, folder)
+        results, gpu_months = measure_usual.cached(name, seed, folder, *more)
         found += results
         months += gpu_months
     return {
@@ -149,7 +161,8 @@ def nightly(_folder: Path) -> list[dict[str, Any]]:
 
 
 MEASURES = {
-    "ways": ways, "fresh": fresh, "nightly": nightly, "ranking": ranking, "usual": usual
+    "ways": ways, "fresh": fresh, "nightly": nightly, "ranking": ranking, "usual": usual,
+    "waves": waves,
 }  # fmt: skip
 
 

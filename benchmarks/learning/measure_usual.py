@@ -1,5 +1,5 @@
 """What it is worth to learn what is usual again after a roll-out: false alarms, how long they last,
-and which racks whose cooling fails just after it are found.
+and which racks whose cooling fails, or GPUs that lose clock, just after it are found.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from evaluation.metrics.panel import Candidate, Panel, judge
 from evaluation.runs.run import periods_of
 from evaluation.runs.truths import plain_truths
 from pipeline.clock import SECOND_NS
+from pipeline.interfaces import Detector
 from simulator.fleet import load_scenario, render
 from simulator.fleet.scenario import Split
 
@@ -42,12 +43,20 @@ class Result:
     found: int
 
 
-def results(scenario: str, seed: int, split: Split) -> tuple[list[Result], float]:
-    """All ways over one world, which is rendered once; GPU-months."""
+def results(
+    scenario: str,
+    seed: int,
+    split: Split,
+    names: Sequence[str] = tuple(WAYS),
+    beside: Sequence[Callable[[], Detector]] = (),
+) -> tuple[list[Result], float]:
+    """Some ways over one world, which is rendered once, each with the detectors ``beside``;
+    GPU-months.
+    """
     loaded = load_scenario(scenario)
     magnitude = "range" if loaded.magnitude else None
     run = render(loaded, seed, magnitude=magnitude, split=split, step_s=STEP_S)
-    ways = [_candidate(name, make) for name, make in WAYS.items()]
+    ways = [_candidate(name, WAYS[name], beside) for name in names]
     until_ns = judge(run.observations(), ways, periods_of(run))
     made = []
     for way in ways:
@@ -64,11 +73,17 @@ def results(scenario: str, seed: int, split: Split) -> tuple[list[Result], float
     return made, run.gpu_seconds / (86_400 * 30.4375)
 
 
-def cached(scenario: str, seed: int, folder: Path) -> tuple[list[Result], float]:
+def cached(
+    scenario: str,
+    seed: int,
+    folder: Path,
+    names: Sequence[str] = tuple(WAYS),
+    beside: Sequence[Callable[[], Detector]] = (),
+) -> tuple[list[Result], float]:
     """Of a world of the split test, from its file where there is one."""
     path = folder / f"usual-{scenario}-{seed}.json"
     if not path.exists():
-        write(path, *results(scenario, seed, "test"))
+        write(path, *results(scenario, seed, "test", names, beside))
     document = json.loads(path.read_bytes())
     found = [Result(**{**row, "false_days": tuple(row["false_days"])}) for row in document["rows"]]
     return found, float(document["gpu_months"])
@@ -81,15 +96,18 @@ def write(path: Path, found: Sequence[Result], gpu_months: float) -> None:
     path.write_text(json.dumps(document, allow_nan=False))
 
 
-def _candidate(name: str, make: Callable[[], ThermalRack]) -> Candidate:
-    return Candidate(name, "fleet", Panel(lambda: [make()], "fleet", Incidents))
+def _candidate(
+    name: str, make: Callable[[], ThermalRack], beside: Sequence[Callable[[], Detector]]
+) -> Candidate:
+    every = (*beside, make)
+    return Candidate(name, "fleet", Panel(lambda: [one() for one in every], "fleet", Incidents))
 
 
 def rows(found: Sequence[Result], gpu_months: float) -> list[dict[str, Any]]:
     """A row for each way, over all worlds; intervals are exact, 95 %."""
     table = []
     plain = [one for one in found if one.way == next(iter(WAYS))]
-    for way in WAYS:
+    for way in dict.fromkeys(one.way for one in found):
         own = [one for one in found if one.way == way]
         days = [day for one in own for day in one.false_days]
         faults, in_time = sum(one.faults for one in own), sum(one.in_time for one in own)
