@@ -103,6 +103,8 @@ ROWS = {
         Row("F19", "bit errors of a link", ("ib_ber",), PORTS, 6.0, 44, magnitude=2.0),
     )
 }
+# Classes that an XID names as well.
+XID_OF = {"xid/memory": "ecc"}
 # Nothing is wrong: all of these detectors judge everything.
 HEALTHY = "H00"
 EVERY = tuple(dict.fromkeys(name for row in ROWS.values() for name in row.detectors))
@@ -208,7 +210,7 @@ def _after_s(truth: Truth, findings: Iterable[Finding]) -> float | None:
         and RANK[one.severity] >= RANK[truth.severity]
         and truth.onset_ns - SECOND_NS <= one.time_ns <= until_ns
         and entity_of(one.device) in truth.exact
-        and class_of(one.fault) == truth.fault
+        and truth.fault in (class_of(one.fault), XID_OF.get(one.fault))
     ]
     return (min(times) - truth.onset_ns) / SECOND_NS if times else None
 
