@@ -155,6 +155,7 @@ def _incidents() -> Html:
         el("p", el("label", "Order ", order), id="incidents-tools", hidden=True),
         el("p", "None.", id="incidents-none", class_="empty", hidden=True),
         el("ol", id="incidents-list", class_="cards", role="list"),
+        el("button", "Show all", id="incidents-all", type="button", hidden=True),
         el("p", el("a", href="api/v1/incidents"), id="incidents-more", hidden=True),
         id="incidents",
         aria_labelledby="incidents-title",

@@ -4,6 +4,8 @@ import { byId, el, icon, keyed, say, state } from "./dom.js";
 import { between, clock, count, listed, moment, upper } from "./words.js";
 
 export const MAX_CARDS = 50;
+const FIRST = 8; // as high as the map; more would push it and the jobs far down on a phone
+let whole = false;
 const LEVEL = { page: "bad", ticket: "warn", record: "note" };
 const SEVERITIES = ["page", "ticket", "record"];
 const ORDERS = {
@@ -50,12 +52,19 @@ function card(incident) {
 }
 
 export function openIncidents(incidents, total, by) {
-  const rows = sorted(incidents, by).slice(0, MAX_CARDS);
+  const rows = sorted(incidents, by).slice(0, MAX_CARDS), pages = rows.filter((row) => row.severity === "page").length;
   say(byId("incidents-count"), total === 0 ? "" : String(total));
   byId("incidents-none").hidden = total > 0;
   byId("incidents-tools").hidden = total < 2;
-  keyed(byId("incidents-list"), rows, (row) => row.id, card);
-  const more = byId("incidents-more");
+  keyed(byId("incidents-list"), whole ? rows : rows.slice(0, FIRST), (row) => row.id, card);
+  const all = byId("incidents-all"), more = byId("incidents-more");
+  all.hidden = rows.length <= FIRST;
+  say(all, whole ? `Show the first ${FIRST} only` : `Show ${total > rows.length ? "the first" : "all"} ${rows.length}${pages ? `, ${count(pages, "page")} among them` : ""}`);
+  all.setAttribute("aria-expanded", whole);
+  all.onclick = () => {
+    whole = !whole;
+    openIncidents(incidents, total, by);
+  };
   more.hidden = total <= rows.length;
   say(more.firstElementChild, `${count(total - rows.length, "more", "more")} in the JSON`);
 }

@@ -100,6 +100,25 @@ def test_open_incidents_are_shown_in_the_order_of_the_api(page: Page, served: Se
     assert page.evaluate(CARDS) == [row["title"] for row in by_gpus]
 
 
+def test_many_open_incidents_leave_the_map_in_reach(page: Page, served: Served) -> None:
+    """Eight are shown, with how many there are and how many of them page; a press shows all, and
+    they stay shown when news comes.
+    """
+    for index in range(8):
+        served.cluster.find(served.cluster.gpu(9, index), "gpu_lost", f"GPU {index} left the bus.")
+    served.cluster.read()
+    served.send("incidents", {**stamp(served.cluster), "changed": rows(served.cluster), "gone": []})
+    said = "document.getElementById('incidents-all').textContent"
+    page.until(f"{said} === 'Show all 12, 10 pages among them'", "the button")
+    assert page.evaluate(f"{CARDS}.length") == 8
+    page.evaluate("document.getElementById('incidents-all').click()")
+    assert page.evaluate(f"{CARDS}.length") == 12
+    served.end_streams()
+    page.until(f"{said} === 'Show the first 8 only' && {CARDS}.length === 12", "all of them")
+    page.evaluate("document.getElementById('incidents-all').click()")
+    assert page.evaluate(f"{CARDS}.length") == 8
+
+
 def test_the_map_has_the_colour_of_each_level_at_the_place_of_each_gpu(page: Page) -> None:
     """A lost GPU is red, its neighbours are green, a silent node is neither."""
     lost, beside, silent = pixel(page, 3, 3), pixel(page, 3, 2), pixel(page, 14, 0)
