@@ -4,9 +4,10 @@ strike the same node or job within two hours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
@@ -30,6 +31,7 @@ FIRST = (
 )
 EVERYWHERE = "F24"  # a rail of the whole fleet is congested: it would leave no room for others
 NAMELESS = "F71"  # of its ports nobody knows the leaf switch
+# What does not fit into a day of some nodes: a world of its own has room for it.
 LEFT_OUT = {
     "F74": "a leaf switch of a thousand nodes: in fewer it is F70",
     "F10": "what a cold plate did before is learnt in days",
@@ -70,13 +72,16 @@ def every_fault(
     cases: int = 1,
     names: Sequence[str] = (),
     paces: Sequence[Pace] = (),
+    settings: Settings = WORLD,
+    ranges: Mapping[str, Mapping[str, tuple[float, float]]] = MappingProxyType({}),
 ) -> tuple[Run, dict[str, str]]:
     """Its run, and why a scenario is not in it, by its id. ``cases`` of each of the scenarios
     ``names`` (default all but those that need more than a day), as far as there is room.
     ``step_s``: seconds between two readings of a node that is in none of ``paces``, which are
-    multiples of it.
+    multiples of it. ``settings`` are the fleet's, and ``ranges`` those of parameters of scenarios
+    that are to be drawn from others than their own.
     """
-    world = replace(WORLD, pod_nodes=min(WORLD.pod_nodes, nodes))
+    world = replace(settings, pod_nodes=min(settings.pod_nodes, nodes))
     scenario = Scenario(
         "every", "fault", "together", "Faults of every scenario.", nodes, days, "fleet", world=world
     )
@@ -98,7 +103,7 @@ def every_fault(
     left_out = {}
     for name in wanted:
         why = "" if names else LEFT_OUT.get(name, "")
-        if why := why or _planned(whole, name, cases):
+        if why := why or _planned(whole, name, cases, ranges.get(name, {})):
             left_out[name] = why
     for pace in paces:
         _paced(whole, pace)
@@ -113,10 +118,12 @@ def every_fault(
     return run, left_out
 
 
-def _planned(whole: Plan, name: str, cases: int) -> str:
+def _planned(whole: Plan, name: str, cases: int, ranges: Mapping[str, tuple[float, float]]) -> str:
     """Plan the cases of a scenario; why there are none."""
-    before = len(whole.truths)
-    plan = whole.of(replace(load_scenario(name), cases=cases), claims=name != EVERYWHERE)
+    before, scenario = len(whole.truths), load_scenario(name)
+    changed = {key: replace(scenario.parameters[key], dev=ranges[key]) for key in ranges}
+    scenario = replace(scenario, cases=cases, parameters={**scenario.parameters, **changed})
+    plan = whole.of(scenario, claims=name != EVERYWHERE)
     try:
         FAULTS[name](plan)
     except ValueError as error:
