@@ -160,7 +160,8 @@ class Frame:
     ``time_ns`` and ``mono_ns`` are then those of one of them. ``passed_s``, of a frame that keeps
     rows of nodes which are not read each time (pipeline/roster.py), float64 (device,): seconds
     since the device's node was read before, 0 at the first reading of a boot, NaN where it is not
-    read now; None: all are read.
+    read now; None: all are read. ``made``: what was made of its values, for those who need the
+    same; whoever replaces a value gets a frame of which nothing is made.
     """
 
     schema: Schema
@@ -174,6 +175,7 @@ class Frame:
     increments: Increments | None = None
     nodes: NodeTimes | None = None
     passed_s: NDArray[np.float64] | None = None
+    made: dict[str, NDArray[np.float64]] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.devices)

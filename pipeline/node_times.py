@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,8 @@ NO_ROWS = np.zeros(0, np.intp)
 class NodeTimes:
     """``names`` and ``boots`` of the nodes; ``time_ns`` unix time and ``mono_ns`` the monotonic
     clock of each, int64 (node,); ``node_of`` the node of each row of a frame, (device,), or of each
-    event of an observation, (event,).
+    event of an observation, (event,). ``made``: what was made of these times, for those who need
+    the same.
     """
 
     names: tuple[str, ...]
@@ -23,6 +25,7 @@ class NodeTimes:
     mono_ns: NDArray[np.int64]
     boots: tuple[str, ...]
     node_of: NDArray[np.intp] = field(default_factory=lambda: NO_ROWS)
+    made: dict[Any, Any] = field(init=False, repr=False, default_factory=dict)
 
     @classmethod
     def of(

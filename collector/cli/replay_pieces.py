@@ -21,10 +21,11 @@ from collector.replaying.arrivals import cut_of
 from collector.replaying.cadences import Cadences
 from collector.replaying.fleet import rejudge_fleet
 from collector.replaying.lines import differences, lines
-from collector.replaying.nodes import NODES_AT_ONCE, JudgedRound, rejudge_hours
-from collector.replaying.passes import in_passes
+from collector.replaying.nodes import JudgedRound, rejudge_hours
+from collector.replaying.passes import hours_in, in_passes
 from collector.replaying.rejudge import Rejudged
 from collector.replaying.stored import Span, stored_hours
+from collector.replaying.width import nodes_at_once
 from detectors.node_horizon import NodeHorizon
 from pipeline.arrival_cut import GATEWAY
 from pipeline.clock import SystemClock
@@ -149,7 +150,8 @@ def output_lines(
 def _of_nodes(question: Question, root: Path, counted: Counted, step: Step) -> Iterator[Line]:
     """Hour by hour; in an hour by time, whatever nodes are judged together."""
     config, metrics, clock = question.config, SelfMetrics(), SystemClock()
-    stored = in_passes(root, question.read, NODES_AT_ONCE, question.hosts, question.nodes)
+    at_once = nodes_at_once(root, hours_in(root, question.read))
+    stored = in_passes(root, question.read, at_once, question.hosts, question.nodes)
     cadences = Cadences(periods_of(config))
 
     def made() -> NodeHorizon:
@@ -162,7 +164,7 @@ def _of_nodes(question: Question, root: Path, counted: Counted, step: Step) -> I
             period_of=cadences.of,
         )
 
-    passes = rejudge_hours(stored, made, cadences=cadences)
+    passes = rejudge_hours(stored, made, at_once, cadences)
     for (is_logged, _), some in groupby(passes, lambda one: (one[0].is_logged, one[0].end_us)):
         found: list[Line] = []
         last_ns: dict[str, int] = {}

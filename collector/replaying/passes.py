@@ -21,7 +21,7 @@ def in_passes(
     if segments(root / "wal"):  # an agent's own store
         yield from stored_hours(root, span, hosts, nodes=nodes)
         return
-    hours = [hour for hour in hours_of(root) if _overlaps(span, hour)]
+    hours = hours_in(root, span)
     found = nodes or set(map(name_of, hosts)) or hosts_below(root, hours)
     names = sorted(name for name in found if not is_gateway(name))
     passes = [
@@ -32,6 +32,11 @@ def in_passes(
         yield from stored_hours(root, span, hosts, nodes=nodes)
         return
     yield from _merged(passes, [hour + HOUR_US for hour in hours])
+
+
+def hours_in(root: Path, span: Span) -> list[int]:
+    """Hours of a store that a span has a part of, unix time of their begins in microseconds."""
+    return [hour for hour in hours_of(root) if _overlaps(span, hour)]
 
 
 def _overlaps(span: Span, hour: int) -> bool:

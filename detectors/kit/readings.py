@@ -44,10 +44,13 @@ def reading(frame: Frame, name: str) -> NDArray[np.float64]:
     >>> reading(frame_of("gpu", values, 0, 0), "gpu_utilization_percent").tolist()
     [97.0, nan, nan]
     """
-    low, high = _bounds(name)
-    x = frame.gauge(name)
-    believed = (x >= low) & (x <= high)
-    return x if believed.all() else np.where(believed, x, np.nan)
+    made = frame.made.get(name)
+    if made is None:
+        low, high = _bounds(name)
+        x = frame.gauge(name)
+        believed = (x >= low) & (x <= high)
+        made = frame.made[name] = x if believed.all() else _kept(np.where(believed, x, np.nan))
+    return made
 
 
 def duty(frame: Frame, reason: str) -> NDArray[np.float64]:
@@ -56,9 +59,16 @@ def duty(frame: Frame, reason: str) -> NDArray[np.float64]:
 
     By the driver's counter of nanoseconds, which misses no pulse; where a driver has none 1 or 0,
     as the mask shows the reason now or not. KeyError for a reason that has no counter, ValueError
-    for a frame that has not passed the engine.
+    for a frame that has not passed the engine. Not to be written to.
     """
     counter = f"throttled_{reason}_nanoseconds"
+    made = frame.made.get(counter)
+    if made is None:
+        made = frame.made[counter] = _kept(_duty(frame, reason, counter))
+    return made
+
+
+def _duty(frame: Frame, reason: str, counter: str) -> NDArray[np.float64]:
     share = per_second(frame, counter) / 1e9
     share = np.where(share <= IMPOSSIBLE, np.clip(share, 0.0, 1.0), np.nan)
     mask = reading(frame, "clock_event_reasons")
@@ -76,6 +86,12 @@ def per_second(frame: Frame, counter: str) -> NDArray[np.float64]:
     if frame.increments is None:
         raise ValueError("increments are made by the engine; this frame has not passed it")
     return frame.increments.rate(frame.schema.counter_row[counter])
+
+
+def _kept(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For all who ask."""
+    values.setflags(write=False)
+    return values
 
 
 @cache

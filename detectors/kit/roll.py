@@ -9,7 +9,7 @@ of them at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pipeline.finding import Finding
 
 Nodes = NDArray[np.intp]
+EVERYBODY = nullcontext()  # nobody is out of sight
 OWN = "detectors."  # packages whose objects are, or hold, parts
 
 
@@ -60,6 +61,7 @@ class Roll:
         self.now: Nodes = np.zeros(0, np.intp)
         self._narrowing: list[Narrowing] = []
         self._shown: tuple[tuple[str, ...], Nodes] = ((), self.now)
+        self._all = self.now
         self._credits: dict[int, str] = {}  # by the identity of a finding
 
     def add(self, part: Narrowing) -> None:
@@ -110,12 +112,15 @@ class Roll:
         places: Nodes = place[nodes]
         return places
 
+    def now_bytes(self) -> bytes | None:
+        """The numbers of those in sight, to compare them by; None where they are all."""
+        return None if self.now is self._all else self.now.tobytes()
+
     def whole(self) -> bool:
         """Whether all nodes are in sight."""
         return len(self.now) == len(self.names)
 
-    @contextmanager
-    def showing(self, names: tuple[str, ...]) -> Iterator[None]:
+    def showing(self, names: tuple[str, ...]) -> AbstractContextManager[None]:
         """Only these nodes are in sight while the context lasts; new ones are added.
 
         ValueError where they are in another order than before.
@@ -126,9 +131,10 @@ class Roll:
             if (np.diff(numbers) <= 0).any():
                 raise ValueError("nodes are joined in another order than before")
             self._shown = names, numbers
-        self.now = np.arange(len(self.names))
-        with self.among(self._shown[1]):
-            yield
+        if len(self._all) != len(self.names):
+            self._all = np.arange(len(self.names))
+        self.now = self._all
+        return EVERYBODY if len(names) == len(self.names) else self.among(self._shown[1])
 
     @contextmanager
     def among(self, places: Nodes) -> Iterator[None]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from pipeline.store.decode.groups import bounds
-from pipeline.store.files.live import TRIES, live_files
+from pipeline.store.files.layout import hour_of
+from pipeline.store.files.live import TRIES, compacted, live_files
 from pipeline.store.files.parquet import ForeignError, named, opened
 
 
@@ -25,6 +26,23 @@ def hosts_below(root: Path, hours: Sequence[int]) -> set[str]:
         except FileNotFoundError:  # replaced by a compacted file
             continue
     return _hosts(live_files(root, "reads", hours))
+
+
+def reads_below(root: Path, hour: int) -> tuple[set[str], float]:
+    """As ``hosts_below``, of an hour; and how many reads it has, in the mean of its day where that
+    is in one file. None of both where files keep being replaced.
+    """
+    reads = 0.0
+    try:
+        paths = live_files(root, "reads", [hour])
+        for path in paths:
+            is_day = hour_of(path.parent) is None
+            hours = max(len(compacted(path).hours), 1) if is_day else 1
+            with opened(path, "reads") as file:
+                reads += file.metadata.num_rows / hours
+        return _hosts(paths), reads
+    except (FileNotFoundError, ForeignError, PermissionError):
+        return set(), 0.0
 
 
 def _hosts(paths: Sequence[Path]) -> set[str]:

@@ -4,6 +4,8 @@ is what the driver counted.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,22 @@ def test_a_frame_that_has_not_passed_the_engine_is_refused() -> None:
     """Increments are made in one place."""
     with pytest.raises(ValueError, match="engine"):
         duty(gpus("clock_event_reasons", 0.0), "hw_thermal")
+
+
+def test_a_reading_is_made_once_and_not_to_be_written_to() -> None:
+    """All detectors get the same array of a frame."""
+    values = [
+        (Device("n1", "gpu", x), {"gpu_utilization_percent": n}) for n, x in ((97, "a"), (400, "b"))
+    ]
+    frame = frame_of("gpu", values, 0, 0)
+    first = reading(frame, "gpu_utilization_percent")
+    assert reading(frame, "gpu_utilization_percent") is first
+    assert not first.flags.writeable
+
+
+def test_a_frame_with_other_values_has_readings_of_its_own() -> None:
+    """Nothing that was made of the one it was made from."""
+    frame = frame_of("gpu", [(Device("n1", "gpu", "a"), {"gpu_utilization_percent": 97})], 0, 0)
+    assert reading(frame, "gpu_utilization_percent").tolist() == [97.0]
+    other = replace(frame, gauges=frame.gauges - 90.0)
+    assert reading(other, "gpu_utilization_percent").tolist() == [7.0]
