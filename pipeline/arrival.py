@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from pipeline.block import Block
+from pipeline.block import AnyBlock
 from pipeline.frame import whole_microseconds
 from pipeline.observation import Event, Observation, Outcome, Unread
 
@@ -24,7 +24,7 @@ class Arrival(NamedTuple):
     time_ns: int
     mono_ns: int
     duration_ns: int
-    frames: tuple[Block, ...]
+    frames: tuple[AnyBlock, ...]
     events: tuple[Event, ...] = ()
     unread: tuple[Unread, ...] = ()
     outcome: Outcome = "ok"

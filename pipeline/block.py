@@ -6,9 +6,9 @@ blocks of many hosts are joined (pipeline/roster.py) is there room for the other
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,9 +80,43 @@ class Block(NamedTuple):
         )
 
 
-def block_of(frame: Frame | Block) -> Block:
+class Holder(Protocol):
+    """Whoever has the values of blocks, and can get them again."""
+
+    def block(self, number: int) -> Block:
+        """One of its blocks, with values."""
+
+
+class Elsewhere(NamedTuple):
+    """A block whose values are in another process: the one numbered so of ``holder``."""
+
+    layout: Layout
+    time_ns: int
+    mono_ns: int
+    devices: tuple[Device, ...]
+    holder: Holder
+    number: int
+
+    @property
+    def kind(self) -> str:
+        """Kind of device."""
+        return self.layout.schema.kind
+
+    def frame(self) -> Frame:
+        """With all columns of the catalogue, fetched from there."""
+        return replace(self.block().frame(), time_ns=self.time_ns)
+
+    def block(self) -> Block:
+        """With its values."""
+        return self.holder.block(self.number)
+
+
+AnyBlock = Block | Elsewhere
+
+
+def block_of(frame: Frame | AnyBlock) -> AnyBlock:
     """A frame as a block of all its columns; a block as it is."""
-    if isinstance(frame, Block):
+    if not isinstance(frame, Frame):
         return frame
     schema = frame.schema
     layout = layout_of(schema.kind, tuple(schema.gauge_row), tuple(schema.counter_row))

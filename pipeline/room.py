@@ -7,6 +7,7 @@ is mapped anew each time, and each of its pages is a fault that costs more than 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -66,9 +67,10 @@ class Room:
 
 
 class Rooms:
-    """Of frames of one kind and one source."""
+    """Of frames of one kind and one source; ``make`` another one of a kind and so many rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[str, int], Room] = Room.of) -> None:
+        self._make = make
         self._rooms: list[Room] = []
         self._rows = 0
 
@@ -80,7 +82,7 @@ class Rooms:
             self._rooms, self._rows = [], rows
         room = next((each for each in self._rooms if not each.held), None)
         if room is None:
-            room = Room.of(kind, rows)
+            room = self._make(kind, rows)
             if len(self._rooms) < KEPT:
                 self._rooms.append(room)
         elif only is None or room.layouts != {only}:

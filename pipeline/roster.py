@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrival import Arrival
-from pipeline.block import Block, Layout, block_of
+from pipeline.block import AnyBlock, Layout, block_of
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Observation
 from pipeline.plain import plain_device
-from pipeline.room import Room, Rooms
+from pipeline.room import Rooms
+from pipeline.room_writing import Here, Writing
 
 FLEET = "fleet"  # host and boot of joined observations
 READ = "read"  # in a state: when each host was read
@@ -36,7 +37,6 @@ class _Rows:
     # The boot and the monotonic time at which each host was read last.
     read: dict[str, tuple[str, int]] = field(default_factory=dict)
     begins: dict[str, int] = field(default_factory=dict)  # first row of each host
-    rooms: Rooms = field(default_factory=Rooms)
     _plain: bytes = b""  # as plain values; made where it is asked for, then kept
 
     def plain(self) -> bytes:
@@ -53,7 +53,7 @@ class _Rows:
         rows._lay_out()
         return rows
 
-    def place(self, blocks: Mapping[str, Block]) -> None:
+    def place(self, blocks: Mapping[str, AnyBlock]) -> None:
         """Make room for what is new or has changed."""
         fresh = {h: b.devices for h, b in blocks.items() if self.parts.get(h) is not b.devices}
         changed = {h: d for h, d in fresh.items() if not _same(self.parts.get(h), d)}
@@ -91,8 +91,10 @@ def _same(known: tuple[Device, ...] | None, devices: tuple[Device, ...]) -> bool
 class Roster:
     """Joins observations of one source, at most one per host."""
 
-    def __init__(self) -> None:
+    def __init__(self, writing: Writing | None = None) -> None:
+        self._writing = writing or Here()
         self._rows: dict[tuple[str, str], _Rows] = {}
+        self._rooms: dict[tuple[str, str], Rooms] = {}
         self._seq = 0
         self._mono_ns = 0
 
@@ -134,11 +136,15 @@ class Roster:
         self._mono_ns = max(self._mono_ns + 1, time_ns)
         self._seq += 1
         source = observations[0].source
-        by_kind: dict[str, dict[str, Block]] = {}
+        by_kind: dict[str, dict[str, AnyBlock]] = {}
         boots = {observation.host: observation.boot_id for observation in observations}
         for observation in observations:
             for frame in observation.frames:
                 by_kind.setdefault(frame.kind, {})[observation.host] = block_of(frame)
+        frames = tuple(
+            self._frame(source, kind, blocks, boots, time_ns) for kind, blocks in by_kind.items()
+        )
+        self._writing.done()
         return Observation(
             source,
             FLEET,
@@ -147,10 +153,7 @@ class Roster:
             time_ns,
             self._mono_ns,
             max(o.duration_ns for o in observations),
-            frames=tuple(
-                self._frame(source, kind, blocks, boots, time_ns)
-                for kind, blocks in by_kind.items()
-            ),
+            frames=frames,
             events=tuple(chain.from_iterable(o.events for o in observations)),
             unread=tuple(chain.from_iterable(o.unread for o in observations)),
         )
@@ -164,20 +167,22 @@ class Roster:
         self,
         source: str,
         kind: str,
-        blocks: Mapping[str, Block],
+        blocks: Mapping[str, AnyBlock],
         boots: Mapping[str, str],
         time_ns: int,
     ) -> Frame:
         rows = self._rows.setdefault((source, kind), _Rows())
+        rooms = self._rooms.setdefault((source, kind), Rooms(self._writing.room))
         rows.place(blocks)
-        alike: dict[Layout, list[tuple[int, Block]]] = {}
+        alike: dict[Layout, list[tuple[int, AnyBlock]]] = {}
         for host, block in blocks.items():
             alike.setdefault(block.layout, []).append((rows.begins[host], block))
         only = next(iter(alike)) if len(alike) == 1 and len(blocks) == len(rows.parts) else None
-        room = rows.rooms.free(kind, len(rows.devices), only)
+        room = rooms.free(kind, len(rows.devices), only)
         for layout, placed in alike.items():
             placed.sort(key=_begin)
-            _write(room, layout, _rows_of(placed), [block for _, block in placed])
+            room.layouts.add(layout)
+            self._writing.write(room, layout, placed)
         passed_s = [
             rows.passed_s(host, boots[host], blocks[host].mono_ns) if host in blocks else np.nan
             for host in rows.parts
@@ -192,43 +197,5 @@ class Roster:
         )
 
 
-def _begin(placed: tuple[int, Block]) -> int:
+def _begin(placed: tuple[int, AnyBlock]) -> int:
     return placed[0]
-
-
-def _rows_of(placed: Sequence[tuple[int, Block]]) -> slice | NDArray[np.intp]:
-    """The rows of these blocks, which are in order: a slice where there is no other between."""
-    widths = [len(block.devices) for _, block in placed]
-    begins = [begin for begin, _ in placed]
-    if begins[-1] + widths[-1] - begins[0] == sum(widths):
-        return slice(begins[0], begins[-1] + widths[-1])
-    return np.concatenate(
-        [np.arange(begin, begin + width) for begin, width in zip(begins, widths, strict=True)]
-    )
-
-
-def _write(
-    room: Room, layout: Layout, at: slice | NDArray[np.intp], blocks: Sequence[Block]
-) -> None:
-    """The values of blocks of one layout at these rows."""
-    room.layouts.add(layout)
-    room.sampled_ns[at] = np.concatenate([block.sampled_ns for block in blocks])
-    measured, counted = layout.gauges, layout.counters
-    if not isinstance(at, slice):
-        measured, counted = measured[:, None], counted[:, None]
-    room.gauges[measured, at] = np.concatenate([block.gauges for block in blocks], axis=1)
-    room.counters[counted, at] = np.concatenate([block.counters for block in blocks], axis=1)
-    room.observed[counted, at] = _observed(blocks)
-
-
-def _observed(blocks: Sequence[Block]) -> NDArray[np.bool_] | bool:
-    """Which counters, (counter, device); True where all are."""
-    if all(block.observed is None for block in blocks):
-        return True
-    return np.concatenate(
-        [
-            np.ones(block.counters.shape, np.bool_) if block.observed is None else block.observed
-            for block in blocks
-        ],
-        axis=1,
-    )

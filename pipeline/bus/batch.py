@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from pipeline.arrival import Arrival
-from pipeline.block import Block
+from pipeline.block import AnyBlock, Block
 from pipeline.bus.observations import (
     arrivals_from,
     incident_of,
@@ -159,7 +159,8 @@ def _packed_about(about: bytes) -> bytes:
 
 class Opened(NamedTuple):
     """A batch of which all but the values was read: ``stacks``, of so many ``samples`` each, whose
-    values are in ``bits`` and ``words``.
+    values are in ``bits`` and ``words``. ``head`` was read from ``head_json``, each stack from its
+    ``described``: length before compression, and bytes.
     """
 
     host: str
@@ -168,8 +169,10 @@ class Opened(NamedTuple):
     samples: list[int]
     bits: memoryview
     words: memoryview
+    head_json: memoryview
+    described: Sequence[tuple[int, bytes]]
 
-    def received(self, blocks: Sequence[Iterable[Block]]) -> Received:
+    def received(self, blocks: Sequence[Iterable[AnyBlock]]) -> Received:
         """With the blocks of each stack."""
         head, about = self.head, self.head["observations"]
         return Received(
@@ -209,31 +212,56 @@ class Decoder:
         body = memoryview(_inflated(rest, length))
         head_size, bits_size = LENGTHS.unpack_from(body)
         bits_at = LENGTHS.size + head_size
-        head = orjson.loads(body[LENGTHS.size : bits_at])
-        host = text(head["host"])
+        host, head = read_head(body[LENGTHS.size : bits_at])
         stacks = [self._about(host, *about) for about in abouts]
         samples = [len(its) for its in head["places"]]
         _bounded(stacks, samples, head["observations"]["frames"])
         words_at = bits_at + bits_size
-        return Opened(host, head, stacks, samples, body[bits_at:words_at], body[words_at:])
+        return Opened(
+            host,
+            head,
+            stacks,
+            samples,
+            body[bits_at:words_at],
+            body[words_at:],
+            body[LENGTHS.size : bits_at],
+            abouts,
+        )
 
     def _about(self, host: str, size: int, packed: bytes) -> About:
         known = self._known.get((host, packed))
         if known is None:
-            known = read_about(_inflated(packed, size), host)
+            known = described(size, packed, host)
             if len(self._known) == MAX_KNOWN:  # its devices change all the time
                 self._known.clear()
             self._known[host, packed] = known
         return known
 
 
+def read_head(raw: bytes | memoryview) -> tuple[str, dict[str, Any]]:
+    """Host and head of a batch. ValueError, LookupError or TypeError where it is none."""
+    head = orjson.loads(raw)
+    return text(head["host"]), head
+
+
+def described(size: int, packed: bytes, host: str) -> About:
+    """The description of a stack of this host, of so many bytes before compression."""
+    return read_about(_inflated(packed, size), host)
+
+
 def read(opened: Opened) -> Received:
     """The batch with its values. BatchError where they are not those that it claims."""
+    with damage_is_an_error():
+        return opened.received(blocks_in(opened))
+
+
+def blocks_in(opened: Opened) -> list[Iterable[Block]]:
+    """The blocks of each stack. BatchError where the values are not those that it claims."""
     with damage_is_an_error():
         take = Taker(opened.bits, opened.words)
         blocks = decode_groups(opened.stacks, opened.samples, take)
         take.end()
-        return opened.received(blocks)
+        return blocks
 
 
 @contextmanager
@@ -309,10 +337,10 @@ def _bounded(stacks: Sequence[About], samples: Sequence[int], counts: Sequence[i
 
 
 def _frames(
-    blocks: Sequence[Iterable[Block]], places: Sequence[Any], counts: Sequence[int]
-) -> list[tuple[Block, ...]]:
+    blocks: Sequence[Iterable[AnyBlock]], places: Sequence[Any], counts: Sequence[int]
+) -> list[tuple[AnyBlock, ...]]:
     """Frames of each observation, which has so many."""
-    found: list[list[Block | None]] = [[None] * count for count in counts]
+    found: list[list[AnyBlock | None]] = [[None] * count for count in counts]
     for its, of_stack in zip(places, blocks, strict=True):
         for (observation, place), block in zip(its, of_stack, strict=True):
             found[observation][place] = block

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
 from pipeline.arrival import Arrival
-from pipeline.block import Block
+from pipeline.block import AnyBlock
 from pipeline.finding import SEVERITIES, Action, Finding, Incident, Phase
 from pipeline.frame import Device
 from pipeline.judged import JudgedObservation
@@ -55,7 +55,7 @@ class Arrivals(NamedTuple):
     verdicts: Mapping[int, tuple[tuple[Finding, ...], tuple[Incident, ...]]]
 
 
-def arrivals_from(about: Any, host: str, frames: Sequence[tuple[Block, ...]]) -> Arrivals:
+def arrivals_from(about: Any, host: str, frames: Sequence[tuple[AnyBlock, ...]]) -> Arrivals:
     """What ``plain_judged`` was given, with the frames of each.
 
     ValueError, TypeError or LookupError where it is not what a host may say.
