@@ -21,7 +21,7 @@ Examples:
   tocsin gateway --bus.servers nats://127.0.0.1:4222 --web.listen-address :9401
   tocsin gateway --config.file /etc/tocsin/gateway.yaml --create-stream   (once per cluster)
 
-Sections used: bus, storage, web, detectors, log. docs/bus.md describes the bus."""
+Sections used: bus, gateway, storage, web, detectors, log. docs/bus.md describes the bus."""
 
 
 def options(parser: Parser) -> None:

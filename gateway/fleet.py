@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from detectors.kit.stateful import from_text_array, text_array
 from gateway.arrivals import Arrivals, Host
+from gateway.ingest.reading import InProcess, Reading
 from gateway.ticks import Tick, Ticks
 from gateway.unjudged import Unjudged
 from pipeline.arrival import Arrival
 from pipeline.bus import subjects
-from pipeline.bus.batch import BatchError, Decoder
 from pipeline.catalog import fleet
 from pipeline.clock import SECOND_NS
 from pipeline.judge import Judge
@@ -48,7 +48,7 @@ class JudgedSecond(NamedTuple):
 
 class Fleet:
     """Joins what arrives and asks the judge, second by second. ``learnt``: events of a second by
-    which it judges from then on.
+    which it judges from then on; ``reading`` decodes the messages.
 
     A snapshot keeps it as a detector's memory (detectors/kit/snapshot.py).
     """
@@ -62,20 +62,26 @@ class Fleet:
         metrics: SelfMetrics,
         period_ns: int,
         learnt: Callable[[int], tuple[Event, ...]] = lambda _second: (),
+        reading: Reading | None = None,
     ) -> None:
-        self.arrivals, self._ticks, self._roster = Arrivals(), Ticks(period_ns, JOIN_S), Roster()
+        self._reading: Reading = reading or InProcess()
+        self.arrivals, self._ticks = Arrivals(), Ticks(period_ns, JOIN_S)
+        self._roster = Roster(self._reading.writing)
         self._period_ns = period_ns
         self._judge, self._metrics = judge, metrics
         self._unjudged, self._learnt = Unjudged(), learnt
-        self._decoders: dict[str, Decoder] = {}  # of each host, by its token
         self._looked_ns = 0  # the last instant of the grid
         self._counted_ns = 0
         self._missed = self._late = 0
         for metric in (fleet.BATCHES, fleet.BATCH_BYTES, fleet.REFUSED, fleet.MISSED):
             metrics.add(metric, amount=0)
         metrics.add(fleet.TOO_LATE, amount=0)
-        for step in ("read", "join", "judge"):
+        for step in ("read", "join", "judge", "workers"):
             metrics.add(fleet.SPENT, step, amount=0)
+
+    def offer(self, token: str, payload: bytes) -> None:
+        """A message that will be taken, in the order in which they are offered. Any thread."""
+        self._reading.offer(token, payload)
 
     def take(self, token: str, payload: bytes, stored_ns: int) -> str:
         """A message of the host that the subject's token names; why it is refused, or nothing."""
@@ -88,15 +94,11 @@ class Fleet:
         self._metrics.add(fleet.BATCHES)
         self._metrics.add(fleet.BATCH_BYTES, amount=len(payload))
         try:
-            decoder = self._decoders.get(token) or Decoder()
-            batch = decoder.decode(payload)
-            if subjects.token(batch.host) != token:
-                raise BatchError(f"a batch of {batch.host!r:.80} on the subject of {token!r:.80}")
+            batch = self._reading.read(token, payload)
             observations = self.arrivals.take(batch.host, batch, stored_ns)
         except ValueError as error:
             self._metrics.add(fleet.REFUSED)
             return str(error)
-        self._decoders[token] = decoder
         self._add(self.arrivals.hosts[batch.host], observations, payload)
         return ""
 
@@ -127,7 +129,8 @@ class Fleet:
         about = from_text_array(state["about"])
         hosts = [Host.of(values) for values in about["hosts"]]
         looked_ns, counted_ns, missed, late = map(int, about["counted"])
-        roster, ticks, unjudged = Roster(), Ticks(self._period_ns, JOIN_S), Unjudged()
+        roster, unjudged = Roster(self._reading.writing), Unjudged()
+        ticks = Ticks(self._period_ns, JOIN_S)
         roster.resume({n.removeprefix(ROWS): a for n, a in state.items() if n.startswith(ROWS)})
         ticks.resume(about["ticks"], unjudged.resume(about["unjudged"], state["payloads"]))
         self.arrivals.resume(hosts)
@@ -154,7 +157,7 @@ class Fleet:
             self._roster.forget(gone)
             self._ticks.forget(gone)
             for host in gone:
-                self._decoders.pop(subjects.token(host), None)
+                self._reading.forget(subjects.token(host))
                 self._unjudged.forget(host)
         for tick in self._ticks.closed(self.arrivals.hosts, now_ns):
             yield self._second(tick)

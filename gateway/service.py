@@ -35,6 +35,8 @@ from gateway.api import Api, Pulse
 from gateway.consumer import Consumer, Message
 from gateway.explains import Explanations
 from gateway.fleet import Fleet
+from gateway.ingest.pool import Pool
+from gateway.ingest.reading import InProcess, Reading
 from gateway.job_history.history import history_of
 from gateway.learnt import LearntModel
 from gateway.lease import Lease
@@ -96,7 +98,11 @@ class Gateway:
         self._judge = judge_of(config, self._metrics, self._clock, calibrated=True)
         self._learnt = LearntModel(config.detectors.calibration, self._judge, self._metrics)
         period_ns = round(float(config.bus.period) * SECOND_NS)
-        self._fleet = Fleet(self._judge, self._metrics, period_ns, self._learnt.events)
+        workers = config.gateway.ingest_workers
+        self._reading: Reading = Pool(workers, self._metrics) if workers else InProcess()
+        self._fleet = Fleet(
+            self._judge, self._metrics, period_ns, self._learnt.events, self._reading
+        )
         store = local_store(
             config, GATEWAY, self._clock, self._metrics, writer=host_name(os.environ)
         )
@@ -216,6 +222,7 @@ class Gateway:
         await self._web.stop()
         await self._api.close()
         await asyncio.to_thread(self._keep)
+        self._reading.close()
         left = await asyncio.to_thread(self._store.close, STOP_STORE_S)
         if left:
             log.error("%d seconds with findings were still queued for the disk", left)
@@ -271,6 +278,7 @@ class Gateway:
         async for message in consumer.messages():
             while len(self._messages) >= MAX_WAITING:  # noqa: ASYNC110 - a thread takes them
                 await asyncio.sleep(STEP_S)
+            self._fleet.offer(message.host, message.payload)
             self._messages.append(message)
 
     async def _look(self, consumer: Consumer) -> None:
@@ -327,6 +335,7 @@ class Gateway:
 
     def _taken(self, read_ns: int) -> list[JudgedObservation]:
         judged: list[JudgedObservation] = []
+        self._reading.tend()
         for _ in range(MAX_AT_ONCE):
             if not self._messages or self._stop.is_set():
                 break

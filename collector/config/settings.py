@@ -491,6 +491,22 @@ class Bus(Section, frozen=True):
     ] = Seconds(5)
 
 
+class Gateway(Section, frozen=True):
+    """The gateway of a cluster, `tocsin gateway`."""
+
+    ingest_workers: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=16,
+            description=(
+                "Processes that decode what the agents send and write it into joined frames; 0 "
+                "does it in the gateway's own. What is judged is the same. See docs/fleet.md."
+            ),
+        ),
+    ] = 0
+
+
 class Drift(Section, frozen=True):
     """Versions and modes that devices should have, compared with the declared values, not with the
     majority.
@@ -646,6 +662,7 @@ class Config(Section, frozen=True):
     sources: Sources = field(default_factory=Sources)
     storage: Storage = field(default_factory=Storage)
     bus: Bus = field(default_factory=Bus)
+    gateway: Gateway = field(default_factory=Gateway)
     detectors: Detectors = field(default_factory=Detectors)
     topology: Topology = field(default_factory=Topology)
     gates: Gates = field(default_factory=Gates)

@@ -57,9 +57,15 @@ TOO_LATE = Metric(
 SPENT = Metric(
     "tocsin_fleet_cpu_seconds_total",
     "counter",
-    "CPU time by step: read (decoding batches), join (hosts into frames), judge. A gateway keeps "
-    "up while all three together grow by less than 1 a second.",
+    "CPU time by step: read (decoding), join, judge; a gateway keeps up while these three grow by "
+    "less than 1 a second together; workers: of its ingest workers.",
     ("step",),
+)
+INGEST_RESTARTS = Metric(
+    "tocsin_fleet_ingest_restarts_total",
+    "counter",
+    "Ingest workers that were started again, by reason: ended, hung, start (it did not start).",
+    ("reason",),
 )
 INCIDENT = Metric(
     "tocsin_fleet_incident_active",
@@ -81,5 +87,5 @@ EXPLAINS_OVERFLOW = Metric(
 )
 METRICS = (
     HOSTS, TICK, SPEAKS, INFO, CONNECTED, BATCHES, BATCH_BYTES, REFUSED, MISSED, TOO_LATE,
-    SPENT, INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW, CALIBRATION, LOWERED,
+    SPENT, INGEST_RESTARTS, INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW, CALIBRATION, LOWERED,
 )  # fmt: skip
