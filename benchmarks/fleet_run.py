@@ -4,7 +4,8 @@ they were sent, and what the gateway costs: cores, memory, and how far its verdi
 Messages are those of one real agent (benchmarks/_replayed.py), made before the run. ``--pace 0.1``
 sends them at a tenth of their time and lets the gateway's clock run as slowly: cores and seconds
 are then those of the messages' time, so that a cluster that needs several cores runs on one.
-``--join 60`` lets the nodes come one after the other.
+``--join 60`` lets the nodes come one after the other; ``--workers 3`` gives the gateway ingest
+workers, whose cores are beside its own.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ IN_FLIGHT = 256
 WINDOW_S = 10.0  # of the lag's table
 PAGE = ("topology", "incidents?state=open", "incidents?state=closed", "jobs")  # modules/main.js
 PAGES, PAGE_S = 5, 5.0
-STEPS = ("read", "join", "judge")
+STEPS = ("read", "join", "judge", "workers")
 TICK, SPENT = "tocsin_fleet_tick_timestamp_seconds", "tocsin_fleet_cpu_seconds_total"
 PROGRAM = (
     "import runpy, sys; "
@@ -156,7 +157,9 @@ class _Run:
         }
 
 
-def run(batches: list[Batch], nodes: int, pace: float, join_s: float = 0.0) -> Found:
+def run(
+    batches: list[Batch], nodes: int, pace: float, join_s: float = 0.0, workers: int = 0
+) -> Found:
     """One run, with what one node sent."""
     found = Found(nodes, pace)
     with tempfile.TemporaryDirectory() as folder, Nats(Path(folder) / "nats") as server:
@@ -169,6 +172,7 @@ def run(batches: list[Batch], nodes: int, pace: float, join_s: float = 0.0) -> F
         clock = FastClock(pace, since_ns, ago_s)
         arguments = (
             *("--bus.servers", server.url, "--bus.cluster", CLUSTER),
+            *("--gateway.ingest-workers", f"{workers}"),
             *("--pace", f"{pace}", "--since", f"{since_ns}", "--ago", f"{ago_s:.6f}"),
         )
         with AgentProcess(
@@ -186,9 +190,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="of messages")
     parser.add_argument("--pace", type=float, default=1.0, help="of the messages' time")
     parser.add_argument("--join", type=float, default=0.0, help="seconds in which nodes come")
+    parser.add_argument("--workers", type=int, default=0, help="that decode (gateway/ingest)")
     parser.add_argument("--json", type=Path, help="where the figures are written to")
     args = parser.parse_args()
-    found = run(recorded(args.seconds), args.nodes, args.pace, args.join)
+    found = run(recorded(args.seconds), args.nodes, args.pace, args.join, args.workers)
     if args.json:
         args.json.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
     steps = ", ".join(f"{step} {found.cores[step]:.3f}" for step in STEPS)
@@ -202,7 +207,8 @@ def main() -> int:
     lags = " ".join(f"{lag_s:.0f}" for lag_s in found.lags_s)
     print(f"  the verdict is behind, at most in each ten seconds: {lags} s")
     cores, gib = GOALS.get(args.nodes, (float("inf"), float("inf")))
-    return int(found.cores["gateway"] > cores or found.gib > gib or max(found.lags_s) > LAG_GOAL_S)
+    used = found.cores["gateway"] + found.cores["workers"]
+    return int(used > cores or found.gib > gib or max(found.lags_s) > LAG_GOAL_S)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ fault until its incident. Each figure with its goal. The take-over is in benchma
 run with a real NATS server in benchmarks/fleet_run.py.
 
 The load are messages of one real agent under many names. ``--nodes 12500 --seconds 10`` judges a
-large cluster.
+large cluster; ``--workers 0 1 2`` compares ingest workers in one run.
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks._replayed import PERIOD_NS, read, recorded, write
+from benchmarks._replayed import PERIOD_NS, Message, read, recorded, write
 from collector.agent.judge import judge_of
 from collector.config.settings import Config
 from detectors.kit.snapshot import Memory
 from gateway.fleet import Fleet
+from gateway.ingest.pool import Pool
+from gateway.ingest.reading import InProcess
 from pipeline.bus.batch import Batch, Decoder, encode
+from pipeline.catalog import fleet as series
 from pipeline.clock import SECOND_NS, SystemClock
 from pipeline.frame import Device
 from pipeline.observation import Event
@@ -41,6 +45,7 @@ EVENTS = 100  # of a batch that is full of them
 MEASURED_S = 2.0
 WARM_S = 15.0  # hosts come, rows are laid out
 DELIVERY_NS = SECOND_NS // 2
+AHEAD = 250  # messages that wait
 
 
 def whole_periods(batches: Sequence[Batch]) -> list[Batch]:
@@ -82,44 +87,83 @@ def _decoding_s(payloads: Sequence[bytes]) -> float:
     return spent_s / number
 
 
-def judge(path: Path) -> dict[str, float]:
+def judge(path: Path, workers: int) -> dict[str, float]:
     """In a process of its own: all messages through the gateway's core, and one snapshot."""
     metrics = SelfMetrics()
     made = judge_of(Config(), metrics, SystemClock())
-    fleet = Fleet(made, metrics, PERIOD_NS)
-    first_ns = began_ns = at_ns = 0
-    begun_s = 0.0
-    for at_ns, host, payload in read(path):
+    reading: Pool | InProcess = Pool(workers, metrics) if workers else InProcess()
+    fleet = Fleet(made, metrics, PERIOD_NS, reading=reading)
+    first_ns = began_ns = at_ns = batches = 0
+    before: dict[str, float] = {}
+    for at_ns, host, payload in _offered(fleet, read(path)):
         first_ns = first_ns or at_ns
         if not began_ns and at_ns - first_ns > WARM_S * SECOND_NS:
-            began_ns, begun_s = at_ns, time.process_time()
+            began_ns, before = at_ns, _spent(metrics)
+        batches += bool(began_ns)
         for _ in fleet.judged(at_ns - DELIVERY_NS):
             pass
         if refused := fleet.take(host, payload, at_ns):
             raise ValueError(refused)
-    cores = (time.process_time() - begun_s) / ((at_ns - began_ns) / SECOND_NS)
+    seconds = (at_ns - began_ns) / SECOND_NS
+    spent = {name: (value - before[name]) / seconds for name, value in _spent(metrics).items()}
+    own_us = 1e6 * (spent["cores"] - spent["judge"]) * seconds / batches
     held_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     begun_s = time.process_time()
     memory = Memory.of((*made.memories, fleet))
     copied_s = time.process_time() - begun_s
     size = len(memory.to_bytes())
-    return {"cores": cores, "gib": held_gib, "copied_s": copied_s, "snapshot_mb": size / 1e6}
+    worker_us = 1e6 * spent["workers"] * seconds / batches
+    reading.close()
+    return {
+        **spent,
+        "own_us": own_us,
+        "worker_us": worker_us,
+        "gib": held_gib,
+        "copied_s": copied_s,
+        "snapshot_mb": size / 1e6,
+    }
 
 
-def whole(batches: list[Batch], nodes: int) -> bool:
-    """All of the gateway but the network and the pages."""
+def _offered(fleet: Fleet, messages: Iterator[Message]) -> Iterator[Message]:
+    """Some ahead, as they wait in the gateway."""
+    waiting: deque[Message] = deque()
+    for message in messages:
+        fleet.offer(message[1], message[2])
+        waiting.append(message)
+        if len(waiting) > AHEAD:
+            yield waiting.popleft()
+    yield from waiting
+
+
+def _spent(metrics: SelfMetrics) -> dict[str, float]:
+    """CPU seconds of this process, and by step."""
+    steps = ("read", "join", "judge", "workers")
+    return {"cores": time.process_time()} | {
+        step: metrics.value(series.SPENT, step) or 0.0 for step in steps
+    }
+
+
+def whole(batches: list[Batch], nodes: int, numbers: Sequence[int]) -> bool:
+    """All of the gateway but the network and the pages, with each number of workers."""
+    met = True
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "messages"
         write(batches, nodes, path)
-        argv = [sys.executable, "-m", "benchmarks.gateway", "--judge", str(path)]
-        done = subprocess.run(argv, check=True, capture_output=True, text=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    print(
-        f"  {nodes} nodes: {found['cores']:.2f} cores to keep up, {found['gib']:.2f} GiB; "
-        f"a snapshot of {found['snapshot_mb']:.1f} MB holds up the judge for "
-        f"{found['copied_s']:.2f} s of CPU"
-    )
-    return bool(found["cores"] <= CORES_GOAL and found["gib"] <= MEMORY_GOAL_GIB)
+        for workers in numbers:
+            argv = [sys.executable, "-m", "benchmarks.gateway", "--judge", str(path)]
+            argv += ["--workers", f"{workers}"]
+            done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True)
+            found = json.loads(done.stdout.splitlines()[-1])
+            print(
+                f"  {nodes} nodes, {workers} workers: {found['cores']:.2f} cores to keep up (read "
+                f"{found['read']:.2f}, join {found['join']:.2f}, judge {found['judge']:.2f}), "
+                f"{found['gib']:.2f} GiB, workers {found['workers']:.2f} cores; of a batch "
+                f"{found['own_us']:.0f} us here without the judge, {found['worker_us']:.0f} us "
+                f"there; a snapshot of {found['snapshot_mb']:.1f} MB holds up the judge for "
+                f"{found['copied_s']:.2f} s of CPU"
+            )
+            met &= found["cores"] <= CORES_GOAL and found["gib"] <= MEMORY_GOAL_GIB
+    return met
 
 
 def alert(cluster: Cluster, faults: int) -> bool:
@@ -145,13 +189,14 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=2_000)
     parser.add_argument("--seconds", type=float, default=45.0, help="of messages")
     parser.add_argument("--faults", type=int, default=10)
+    parser.add_argument("--workers", type=int, nargs="+", default=[0], metavar="N")
     parser.add_argument("--judge", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.judge:
-        print(json.dumps(judge(args.judge)))
+        print(json.dumps(judge(args.judge, args.workers[0])))
         return 0
     batches = recorded(args.seconds)
-    met = [ingest(batches), whole(batches, args.nodes)]
+    met = [ingest(batches), whole(batches, args.nodes, args.workers)]
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         cluster = Cluster(Path(folder), stack)
         cluster.until(lambda: cluster.leader() and cluster.hosts("known") >= 2, "both hosts")
