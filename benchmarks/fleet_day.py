@@ -365,6 +365,7 @@ PARTS = (
     Part("leaf", ("F74",), 1000, 0.08, THOUSAND),
     Part("roll-out", ("F86",), 16, 2.2),
     Part("racks", ("F87",), 16, 2.2),
+    Part("reports", ("F56",), 16, 0.25),
     Part("week", ("F10", "F11", "F88", "F31"), 8, 8.5, ranges=SOON),
 )
 

@@ -42,6 +42,7 @@ VERDICTS = (
     Verdict("slow leaf switch", "F72", 256, 30.0),
     Verdict("cooling of a rack", "F12", 256, 30.0),
     Verdict("stalled job and its rank", "F25", 128, 15.0),
+    Verdict("rank of a stalled job, by RAS or dumps", "F56", 128, 5.0),
     Verdict("lemon", "F31", 64, 60.0),
     Verdict("drift against the majority", "F88", None, 300.0),
     Verdict("switch of 1,000 nodes", "F74", None, 30.0),

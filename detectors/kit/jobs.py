@@ -195,6 +195,12 @@ class JobTracker:
             for place in places
         }
 
+    def allots(self, job: str, host: str) -> bool:
+        """Whether the scheduler has allocated GPUs of a host to a job, or no scheduler knows it."""
+        return job not in self._by_scheduler.members or job in map(
+            base, self._by_scheduler.at.get(host, {}).values()
+        )
+
     def scheduled(self, job: str) -> bool:
         """Whether the scheduler has allocated GPUs to a job."""
         return job in self._by_scheduler.members

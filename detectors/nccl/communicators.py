@@ -48,6 +48,8 @@ class Joined:
     # while it was stalled, another communicator of the job moved from one look to a later one
     passed: bool = False
     unknown: tuple[int, ...] = ()  # world ranks that belong to it and are in no report
+    # ranks that do not answer one node, and were there when another asked after that
+    contested: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
@@ -107,6 +109,7 @@ class Communicators:
         for report in kept:
             if report.teller == "ras":
                 self._ras(report)
+        self._contest([r for r in kept if r.teller == "ras"])
         self._number_the_job(kept)
         self._dumps([r for r in kept if r.teller in ("flight_recorder", "log")])
         for report in kept:
@@ -137,6 +140,33 @@ class Communicators:
             each.passed |= bool(active)
         if active or later:
             self.active = frozenset(active)
+
+    def _contest(self, reports: Sequence[Report]) -> None:
+        """Where RAS's own network is split each half calls the other lost: a rank that one node
+        cannot reach counts as present where another node reached it after that.
+        """
+        if len({report.host for report in reports}) < 2:
+            return
+        missed: dict[tuple[tuple[str, str, str], int], set[str]] = {}
+        there: dict[tuple[tuple[str, str, str], int], Member] = {}
+        for report in reports:
+            for communicator in report.communicators:
+                key = self._key(communicator)
+                seat = replace(communicator, second=key[2])
+                for member in communicator.members:
+                    which = key, self._identities.number(seat, member)
+                    if member.gone:
+                        missed.setdefault(which, set()).add(report.host)
+                    elif missed.get(which, set()) - {report.host}:
+                        there[which] = member
+                    else:
+                        missed.pop(which, None)
+        for (key, number), member in there.items():
+            joined = self.all.get(key)
+            if joined is not None and number in joined.members:
+                joined.contested |= {number}
+                if joined.members[number].gone:
+                    joined.members[number] = member
 
     def _key(self, communicator: Communicator) -> tuple[str, str, str]:
         """Text reports lack the second hash: they are about the one communicator

@@ -17,15 +17,15 @@ from detectors.kit.findings import FindingTracker
 from detectors.kit.findings import Verdict as FindingVerdict
 from detectors.kit.jobs import JobTracker, in_job
 from detectors.kit.page import Needs, Page, Shown
-from detectors.kit.snapshot import State
-from detectors.kit.stateful import Commit, Stateful, from_text_array, text_array
+from detectors.kit.stateful import Stateful
 from detectors.nccl.case import Case, Ended, GpuFault, PortFault
+from detectors.nccl.hardware import Hardware, went_down
 from detectors.nccl.job_store import JobBook, JobStore
 from detectors.nccl.judge import judge
-from detectors.nccl.lines import stops_a_rank
 from detectors.nccl.places import Places
+from detectors.nccl.processes import Processes
 from detectors.nccl.severity import SLOW, severity_of
-from detectors.nccl.verdict import Cause, Verdict
+from detectors.nccl.verdict import Cause, Culprit, Verdict
 from detectors.nccl.words import summary
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Action, Finding
@@ -33,15 +33,11 @@ from pipeline.frame import Device, Frame
 from pipeline.job_names import base
 from pipeline.nccl.wire import COMMUNICATOR, LINE, REPORT, WireError, hit_of, reports_in
 from pipeline.observation import Event, Observation
-from pipeline.xid.table import xid_entry
 
 DEBOUNCE_NS = 5 * SECOND_NS  # after something new, until the others have reported too
 # a verdict must be stable so long before it pages: processes that end one after the
 # other look lost at first
 AGREES_NS = 15 * SECOND_NS
-# how long a fault of hardware may explain a stall: watchdogs wait for ten
-# minutes before they report
-HARDWARE_NS = 600 * SECOND_NS
 ACTIONS: dict[Cause, Action] = {
     "process_lost": "RESTART_APP",
     "hardware_fault": "RUN_FIELDDIAG",
@@ -55,74 +51,6 @@ _OF_NO_JOB = re.compile(r"user\d+")  # collector/sources/tenants/job_users.py
 NOTHING: tuple[Cause, ...] = ("no_evidence",)
 UNNAMED = "unnamed"
 DAY_NS = 86_400 * SECOND_NS
-
-
-class _Hardware:
-    """Serious XIDs by GPU and links that went down, with when."""
-
-    def __init__(self) -> None:
-        self.gpus: dict[str, tuple[int, str]] = {}
-        self.ports: dict[tuple[str, str], tuple[int, str]] = {}
-
-    def take(self, event: Event, now_ns: int) -> None:
-        facts = event.attributes
-        if facts.get("before_start") or facts.get("previous_boot"):
-            return
-        if (
-            event.kind == "xid"
-            and event.device.kind == "gpu"
-            and isinstance(code := facts.get("code"), int)
-        ):
-            entry = xid_entry(code)
-            if stops_a_rank(entry):
-                self.gpus[event.device.id] = (
-                    now_ns,
-                    f"XID {code} of {event.device.id}: {entry.description}",
-                )
-        elif event.kind in ("link_down", "hca_health") and event.device.kind == "ib_port":
-            port = event.device.attributes.get("device", event.device.id)
-            self.ports[event.device.host, port] = (
-                now_ns,
-                f"{port} of {event.device.host}: {event.kind.replace('_', ' ')}",
-            )
-
-    def watch(self, frame: Frame, now_ns: int) -> None:
-        """Ports that went down between two reads, which no line of a log need say."""
-        for row in np.flatnonzero(_went_down(frame)):
-            device = frame.devices[row]
-            port = device.attributes.get("device", device.id)
-            self.ports[device.host, port] = (now_ns, f"{port} of {device.host}: its link went down")
-
-    def forget(self, now_ns: int) -> None:
-        """What is too old to explain anything."""
-        self.gpus = {key: seen for key, seen in self.gpus.items() if now_ns - seen[0] < HARDWARE_NS}
-        self.ports = {
-            key: seen for key, seen in self.ports.items() if now_ns - seen[0] < HARDWARE_NS
-        }
-
-    def texts(self) -> set[str]:
-        """What is known, as evidence has it."""
-        return {text for _, text in (*self.gpus.values(), *self.ports.values())}
-
-    def state(self) -> State:
-        return {
-            "gpus": text_array(list(self.gpus.items())),
-            "ports": text_array(list(self.ports.items())),
-        }
-
-    def prepare(self, state: State) -> Commit:
-        gpus = {
-            str(key): (int(at), str(text)) for key, (at, text) in from_text_array(state["gpus"])
-        }
-        ports = {
-            (str(host), str(port)): (int(at), str(text))
-            for (host, port), (at, text) in from_text_array(state["ports"])
-        }
-
-        def commit() -> None:
-            self.gpus, self.ports = gpus, ports
-
-        return commit
 
 
 PAGE = Page(
@@ -145,8 +73,8 @@ PAGE = Page(
         "hour without a report of it."
     ),
     unscored=(
-        "no scenario has NCCL's own reports; stalls of the suite (F25, F26) are found from GPU "
-        "readings by `hang`. It is tested with recorded reports and logs."
+        "only F56 has NCCL's own reports, and has no curve; other stalls of the suite (F25, F26) "
+        "are found from GPU readings by `hang`."
     ),
 )
 
@@ -166,15 +94,11 @@ class Nccl(Stateful):
     """
 
     name = "nccl"
-    version = 4
+    version = 5
 
     def __init__(self) -> None:
-        self._book, self._hardware, self._jobs, self._places = (
-            JobStore(),
-            _Hardware(),
-            JobTracker(),
-            Places(),
-        )
+        self._book, self._hardware, self._jobs = JobStore(), Hardware(), JobTracker()
+        self._places, self._processes = Places(), Processes()
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name, by_job=True)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
@@ -192,6 +116,7 @@ class Nccl(Stateful):
                 self._hardware.take(event, at.mono_ns)
                 if event.kind == "nccl_process_lost":
                     self._ended(event, at, last=_place(event) in over)
+                    self._processes.take(self._spoken_of(event), event)
                 elif event.kind == "job_started":
                     self._book.begins(_job_in(event))
                 elif event.kind == "nccl_process_found":
@@ -203,7 +128,10 @@ class Nccl(Stateful):
         for name, job in self._book.due(at.mono_ns):
             findings += self._look(name, job, at)
         for name in self._book.silent(at.mono_ns):
+            paused = self._book.jobs[name].paused
             findings += self._over(name, at, "no report of it for an hour")
+            if paused:  # how long it pauses is known until it ends
+                self._book.jobs[name] = JobBook(seen_ns=at.mono_ns, paused=paused)
         findings += self._standing.due(at)
         return findings
 
@@ -213,7 +141,7 @@ class Nccl(Stateful):
 
     def stirs(self, frame: Frame) -> NDArray[np.bool_] | None:
         """Ports that went down, which may explain a stall."""
-        return _went_down(frame) if frame.kind == "ib_port" else None
+        return went_down(frame) if frame.kind == "ib_port" else None
 
     def _reports(self, observation: Observation, at: Instant) -> None:
         parts: dict[str, list[Event]] = {}
@@ -222,10 +150,12 @@ class Nccl(Stateful):
                 parts.setdefault(str(event.attributes.get("report", "")), []).append(event)
         for events in parts.values():
             with contextlib.suppress(WireError):  # of another version, or damaged: the others count
-                for report, event in reports_in(events):
-                    job = self._book.of(base(report.job) or self._job_of(event.device.host))
-                    job.take(report, at.mono_ns)
-                    job.at(event.device.host)
+                for raw, event in reports_in(events):
+                    host, name = event.device.host, self._spoken_of(event)
+                    report = replace(raw, job=name, host=raw.host or host)
+                    job = self._book.of(base(name) or self._job_of(host))
+                    job.take(self._processes.known(report), at.mono_ns)
+                    job.at(host)
                     _note(job, at)
 
     def _lines(self, observation: Observation, at: Instant) -> None:
@@ -233,7 +163,7 @@ class Nccl(Stateful):
             if event.kind == LINE:
                 with contextlib.suppress(WireError):
                     hit = hit_of(event)
-                    name = _job_in(event) or self._job_of(event.device.host)
+                    name = base(self._spoken_of(event)) or self._job_of(event.device.host)
                     if hit.layer == "process" and self._book.is_over(name):
                         continue  # its launcher's last words: nobody waits for who ended
                     job = self._book.of(name)
@@ -253,9 +183,12 @@ class Nccl(Stateful):
             yield from self._over(name, at)
         if not self._jobs.hosts_of_processes(base(name)):
             self._book.ends(base(name))
+            self._processes.ends(name)
 
     def _found(self, event: Event) -> None:
-        job = self._book.jobs.get(_job_in(event))
+        name = self._spoken_of(event)
+        self._processes.take(name, event)
+        job = self._book.jobs.get(base(name))
         if job is not None:
             job.restarted(event.device.host)
 
@@ -267,10 +200,20 @@ class Nccl(Stateful):
             str(facts.get("gpus", "")).split(),
         )
         if isinstance(pid, int) and isinstance(rank, int):
-            job = self._book.of(_job_in(event) or self._job_of(event.device.host))
+            name = base(self._spoken_of(event)) or self._job_of(event.device.host)
+            job = self._book.of(name)
             host, uuid = event.device.host, gpus[0] if len(gpus) == 1 else ""
             job.lost(Ended(host, pid, rank, uuid, event.time_ns, last), at.mono_ns)
             _note(job, at)
+
+    def _spoken_of(self, event: Event) -> str:
+        """The job that an event of a node is about, with its step.
+
+        Whose job a process is may be its own claim. A node that the scheduler gave no part of the
+        job speaks of another one, whatever the claim.
+        """
+        name, host = str(event.attributes.get("job", "")), event.device.host
+        return name if self._jobs.allots(base(name), host) else f"{base(name)} claimed on {host}"
 
     def _job_of(self, host: str) -> str:
         return base(self._jobs.on(host)) or f"{UNNAMED} on {host}"
@@ -297,31 +240,43 @@ class Nccl(Stateful):
             )
         )
         if verdict.cause in NOTHING or verdict.phase == "ended":
-            job.suspicion, job.suspected_ns = "", 0
+            job.recovers(at.mono_ns)
             yield from self._take_back(job, [], at, "the job progresses, or was ended")
             return
-        words = f"{verdict.cause} {[c.words() for c in verdict.culprits]}"
+        words = _words(verdict)
         if words != job.suspicion:
-            job.suspicion, job.suspected_ns = words, at.mono_ns
-        if at.mono_ns - job.suspected_ns < AGREES_NS:
+            # as long as where nothing was suspected: the others are to report as well
+            since_ns = at.mono_ns + (DEBOUNCE_NS if job.suspicion else 0)
+            job.suspicion, job.suspected_ns = words, since_ns
+        if at.mono_ns - job.suspected_ns < AGREES_NS and not _ended_before(verdict, job, at):
             job.due_ns = job.suspected_ns + AGREES_NS
             return
         yield from self._report(name, job, verdict, at)
 
     def _report(self, name: str, job: JobBook, verdict: Verdict, at: Instant) -> Iterator[Finding]:
         fault = f"{'straggler' if verdict.cause in SLOW else 'hang'}/{verdict.cause}"
-        hosts = self._places.hosts(job.reports())
+        reports = job.reports()
+        hosts = self._places.hosts(reports)
+        for full in {report.job for report in reports}:
+            hosts |= self._processes.addresses(full, (r for r in reports if r.job == full))
         culprits = [
-            self._places.located(replace(c, host=hosts.get(c.host, c.host)))
+            self._places.located(self._found_there(replace(c, host=hosts.get(c.host, c.host)), job))
             for c in verdict.culprits
         ]
         verdict = replace(verdict, culprits=tuple(culprits))
-        devices = [self._places.device(culprit, name) for culprit in culprits] or [
+        own = {*job.hosts, *(place.host for place in self._jobs.members(name)), *hosts.values()}
+        devices = [
+            # a report may name any node: only one of the job is what a finding is about
             Device("", "job", name)
-        ]
+            if culprit.is_node and culprit.host not in own
+            else self._places.device(culprit, name)
+            for culprit in culprits
+        ] or [Device("", "job", name)]
         severity = severity_of(verdict, self._hardware.texts(), gave_up=job.gave_up())
         if _OF_NO_JOB.fullmatch(name) and not self._jobs.members(name):
             severity = "record"  # a log of somebody who has no job here
+        if verdict.cause == "host_hang" and severity == "ticket" and job.is_usual(at.mono_ns):
+            severity = "record"
         finding = FindingVerdict(
             fault,
             severity,
@@ -347,6 +302,17 @@ class Nccl(Stateful):
             if row not in job.reported:
                 job.reported.append(row)
 
+    def _found_there(self, culprit: Culprit, job: JobBook) -> Culprit:
+        """A culprit with the node and the GPU that its node's agent knows of it."""
+        if culprit.uuid or culprit.port or culprit.is_node:
+            return culprit
+        for full in {report.job for report in job.reports()}:
+            process = self._processes.of(full, culprit.rank, culprit.pid)
+            if process is not None:
+                uuid = process.gpus[0] if len(process.gpus) == 1 else ""
+                return replace(culprit, host=process.host, uuid=uuid)
+        return culprit
+
     def _take_back(
         self, job: JobBook, stays: list[list[str]], at: Instant, why: str
     ) -> Iterator[Finding]:
@@ -359,14 +325,6 @@ class Nccl(Stateful):
         job = self._book.jobs.pop(base(name), None)
         if job is not None:
             yield from self._take_back(job, [], at, why)
-
-
-def _went_down(frame: Frame) -> NDArray[np.bool_]:
-    """Ports whose link went down since the frame before, (device,)."""
-    if frame.increments is None:
-        return np.zeros(len(frame.devices), np.bool_)
-    went: NDArray[np.bool_] = frame.increase("link_downed") > 0
-    return went
 
 
 def _all_ended(event: Event) -> bool:
@@ -385,8 +343,32 @@ def _job_in(event: Event) -> str:
 
 
 def _note(job: JobBook, at: Instant) -> None:
-    """Something new: it is judged when the others had time to report as well."""
-    job.due_ns = job.due_ns or at.mono_ns + DEBOUNCE_NS
+    """Something new: it is judged when the others had time to report as well, or at once where
+    something is suspected already.
+    """
+    if job.suspicion:
+        job.due_ns = at.mono_ns
+    else:
+        job.due_ns = job.due_ns or at.mono_ns + DEBOUNCE_NS
+
+
+def _ended_before(verdict: Verdict, job: JobBook, at: Instant) -> bool:
+    """Whether the nodes of all lost processes have seen them end so long ago that others would have
+    followed.
+    """
+    ended = {(one.rank, one.uuid): one.seen_ns for one in job.ended.values()}
+    seen = [ended.get((c.rank, c.uuid), at.time_ns) for c in verdict.culprits]
+    lost = verdict.cause == "process_lost" and bool(seen)
+    return lost and at.time_ns - max(seen) >= AGREES_NS + DEBOUNCE_NS
+
+
+def _words(verdict: Verdict) -> str:
+    """What must be stable before it is reported. A first look gives candidates, and a second one
+    that agrees makes them culprits; that a process is lost is another thing than that it is late.
+    """
+    named = sorted(culprit.words() for culprit in verdict.culprits or verdict.candidates)
+    lost = verdict.cause == "process_lost" or not named
+    return f"{verdict.cause if lost else 'waits for'} {named}"
 
 
 def _began(began_ns: int, now_ns: int) -> int:

@@ -23,6 +23,8 @@ MAX_HITS = 2000  # of one job
 MAX_DUMPS = 16_384  # ranks of one job
 MAX_HOSTS = 4096  # of one job
 MAX_ENDED = 256  # processes of one job that ended one by one
+MAX_PAUSES = 64  # of one job: whoever saves does so again
+USUAL = 1.5  # how much longer than the longest before a pause may last, as of detectors/hang
 RAS_LOOKS = 6  # enough to see who is always behind (slow.py)
 # members of a report, of which only as many looks are kept as a verdict needs: about 1 MB each
 LARGE = 4000
@@ -55,6 +57,7 @@ class JobBook:
     suspicion: str = ""  # what that verdict is
     hosts: list[str] = field(default_factory=list)  # whose agents reported it
     reported: list[list[str]] = field(default_factory=list)  # host, kind, id and fault of findings
+    paused: dict[str, int] = field(default_factory=dict)  # the longest that ended, ns, by suspicion
 
     def reports(self) -> list[Report]:
         """All that is known now."""
@@ -108,6 +111,20 @@ class JobBook:
     def gave_up(self) -> bool:
         """Whether a watchdog of the job has timed out."""
         return any(hit.name in GAVE_UP for _, hit in self.hits.values())
+
+    def is_usual(self, now_ns: int) -> bool:
+        """Whether what is suspected has ended by itself before, and may again: a rank that saves
+        alone keeps the others waiting like one that is stuck.
+        """
+        usual_ns = USUAL * self.paused.get(self.suspicion, 0)
+        return 0 < now_ns - self.suspected_ns < usual_ns
+
+    def recovers(self, now_ns: int) -> None:
+        """What was suspected has ended by itself."""
+        if self.suspicion and (self.suspicion in self.paused or len(self.paused) < MAX_PAUSES):
+            lasted_ns = max(now_ns - self.suspected_ns, self.paused.get(self.suspicion, 0))
+            self.paused[self.suspicion] = lasted_ns
+        self.suspicion, self.suspected_ns = "", 0
 
     def forget(self, now_ns: int) -> None:
         """What is too old."""
@@ -211,6 +228,7 @@ def _document(job: JobBook) -> dict[str, object]:
         "ended": [list(astuple(one)) for one in job.ended.values()],
         "numbers": [job.seen_ns, job.due_ns, job.suspected_ns],
         "suspicion": job.suspicion,
+        "paused": job.paused,
         "hosts": job.hosts,
         "told": job.reported,
     }
@@ -241,4 +259,11 @@ def _job(document: Mapping[str, Any]) -> JobBook:
         str(document["suspicion"]),
         [str(host) for host in document["hosts"]],
         [[str(part) for part in row] for row in reported],
+        {str(words): int(lasted_ns) for words, lasted_ns in _mapping(document["paused"]).items()},
     )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("book: wanted pauses by suspicion")
+    return value

@@ -32,5 +32,5 @@ def severity_of(verdict: Verdict, own: Collection[str], *, gave_up: bool) -> Sev
     if verdict.cause == "hardware_fault" or any(c.port for c in verdict.culprits):
         return "page" if said & set(own) else "ticket"
     by_text = not {e.source for e in verdict.evidence if e.weight} - TEXTS
-    nodes = any(c.rank < 0 and c.pid < 0 for c in verdict.culprits)
+    nodes = any(c.is_node for c in verdict.culprits)
     return "ticket" if nodes and by_text else "page"

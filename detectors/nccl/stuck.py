@@ -257,6 +257,12 @@ def _gone(
                 )
         if each.gone:
             _place(found, each, joined[key])
+        for number in joined[key].contested - seen:
+            seen.add(number)
+            text = f"{identities.who(number).words()} answers some nodes of the job, and others not"
+            found.clues.append(
+                Clue("ras", text, LEFT, RankTarget(number), "process_lost", firm=False)
+            )
 
 
 def _mismatch(

@@ -61,6 +61,11 @@ class Culprit:
     port: str = ""
     nvml: int = -1
 
+    @property
+    def is_node(self) -> bool:
+        """Whether it is a complete node."""
+        return self.rank < 0 and self.pid < 0 and not self.uuid and not self.port
+
     def words(self) -> str:
         """In words."""
         if self.port:

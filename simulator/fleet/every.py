@@ -36,6 +36,7 @@ LEFT_OUT = {
     "F74": "a leaf switch of a thousand nodes: in fewer it is F70",
     "F10": "what a cold plate did before is learnt in days",
     "F11": "paste ages for days",
+    "F56": "reports of NCCL are looks five seconds apart",
     "F31": "six faults of one node in a month",
     "F86": "a roll-out takes all nodes of a model",
     "F87": "a roll-out takes all racks",

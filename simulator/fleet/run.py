@@ -91,16 +91,20 @@ class Run:
 
     def observations(self) -> Iterator[Observation]:
         """All observations in the order they arrive."""
-        world_seeds, agent_seeds, back_seeds = _children(self._seeds, 3)
+        agents = Agents(self.world(), _children(self._seeds, 2)[1])
+        yield from agents.observations(self.ticks)
+
+    def world(self) -> FleetState:
+        """The fleet before the first tick, with all that will happen to it."""
+        world_seeds, _, back_seeds = _children(self._seeds, 3)
         world = FleetState(self.scenario, self.topology, world_seeds, self.step_s)
-        agents = Agents(world, agent_seeds)
         if self.scenario.world.background:
             background(world, np.random.default_rng(back_seeds))
         if self.scenario.world.fec:
             world.add(0.0, histories(world))
         for at_s, process in self._courses:
             world.add(at_s, process(world))
-        yield from agents.observations(self.ticks)
+        return world
 
 
 def render(

@@ -15,7 +15,7 @@ from detectors.kit.block_clock import StepClock
 from detectors.kit.columns import Columns
 from pipeline.frame import Frame
 
-STILL_S = 40.0  # longer than a step of training takes, 2 to 30 s, each of which communicates
+STILL_S = 30.0  # as long as a step of training takes, 2 to 30 s, each of which communicates
 
 
 class Stillness:

@@ -442,3 +442,40 @@ def test_the_end_of_an_edge_whose_link_went_down_is_named() -> None:
 def test_a_link_of_another_jobs_node_is_none_of_this_ones() -> None:
     """A fleet has links that go down at any time."""
     assert edge_after_a_link_went_down("n9") == []
+
+
+def save(scene: Scene, seconds: float) -> None:
+    """A rank that keeps the others waiting for so long, asked as an agent asks."""
+    until, launched = scene.second + seconds, 9 + round(scene.second)
+    while scene.second < until:
+        counts = {r: launched - (r == 2) for r in range(4)}
+        scene.report(
+            with_gpus(ras(ras_communicator("c0", all_reduces(counts)), at=scene.second), scene)
+        )
+        scene.wait(15)
+    counts = dict.fromkeys(range(4), launched + 1)
+    scene.report(
+        with_gpus(ras(ras_communicator("c0", all_reduces(counts)), at=scene.second), scene)
+    )
+    scene.wait(10)
+    scene.second += 2 * 3600
+    scene.wait(10)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_pause_that_ended_by_itself_is_a_ticket_once(*, restarted: bool) -> None:
+    """A rank that saves alone looks like one that is stuck, until it has taken half as long
+    again as ever before.
+    """
+    scene = Scene()
+    save(scene, 90)
+    assert [phase for phase, *_ in scene.alerts()] == ["onset", "cleared"]
+    if restarted:
+        fresh = Nccl()
+        assert load(kept([scene.detector]), [fresh]) == ()
+        scene.detector = fresh
+    for _ in range(3):
+        save(scene, 105)
+    assert len(scene.alerts()) == 2
+    save(scene, 400)
+    assert [severity for _, severity, *_ in scene.alerts()[2:]] == ["ticket", "ticket"]

@@ -1,0 +1,184 @@
+"""Processes of jobs as the agents of their nodes found them: which rank, node and GPU a process is
+that a report from another node names by its pid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from detectors.kit.snapshot import State
+from detectors.kit.stateful import Commit, from_text_array, text_array
+from pipeline.nccl.member import Member
+from pipeline.nccl.report import Report
+from pipeline.observation import Event
+
+MAX_JOBS = 256  # as many as job_store.py keeps
+MAX_PROCESSES = 65_536  # of one job: more than any has
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of a job.
+
+    ``pid`` is the one that it sees itself, as RAS reports it; ``rank`` is -1 where its launcher
+    did not set it. ``ended``: its node no longer finds it.
+    """
+
+    host: str
+    pid: int
+    rank: int = -1
+    gpus: tuple[str, ...] = ()
+    ended: bool = False
+
+
+class Processes:
+    """Takes what agents say of processes; jobs by their full names, with the step.
+
+    A report has of other nodes' processes the address, the pid and the rank. The address of a node
+    is no name of it, and in containers all nodes may have the same pids: a process is one that
+    only one of the job can be.
+
+    >>> known = Processes()
+    >>> known.found("7.0", Process("n1", 50, 0, ("GPU-a",)))
+    >>> known.found("7.0", Process("n2", 50, 1, ("GPU-b",)))
+    >>> known.of("7.0", 1, 50).gpus, known.of("7.0", -1, 50), known.of("7.0", 1, 60)
+    (('GPU-b',), None, None)
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, dict[tuple[str, int], Process]] = {}
+
+    def take(self, job: str, event: Event) -> None:
+        """An event ``nccl_process_found`` or ``nccl_process_lost`` of a job."""
+        facts, host = event.attributes, event.device.host
+        pid, rank = facts.get("own_pid"), facts.get("rank", -1)
+        if not isinstance(pid, int) or not isinstance(rank, int):
+            return
+        if event.kind == "nccl_process_found":
+            self.found(job, Process(host, pid, rank, tuple(str(facts.get("gpus", "")).split())))
+        elif (known := self._jobs.get(job, {}).get((host, pid))) is not None:
+            self._jobs[job][host, pid] = replace(known, ended=True)
+
+    def found(self, job: str, process: Process) -> None:
+        """A process of a job. One that ended with its rank is no longer that rank."""
+        if job not in self._jobs and len(self._jobs) >= MAX_JOBS:
+            del self._jobs[min(self._jobs, key=self._alive)]
+        known = self._jobs.setdefault(job, {})
+        if process.rank >= 0:
+            for key in [k for k, p in known.items() if p.ended and p.rank == process.rank]:
+                del known[key]
+        if len(known) < MAX_PROCESSES:
+            known[process.host, process.pid] = process
+
+    def ends(self, job: str) -> None:
+        """Nothing of the job is left."""
+        self._jobs.pop(job, None)
+
+    def hosts(self, job: str) -> set[str]:
+        """Nodes that have, or had, processes of a job."""
+        return {host for host, _ in self._jobs.get(job, ())}
+
+    def of(self, job: str, rank: int = -1, pid: int = -1, host: str = "") -> Process | None:
+        """The one process of a job that has this rank and pid, so far as they are known (-1: not);
+        None where there is none, or several.
+        """
+        return _Index(self._jobs.get(job, {}).values()).of(rank, pid, host)
+
+    def known(self, report: Report) -> Report:
+        """The report with rank in the job and GPU of the members that its own node does not know.
+
+        A process of several GPUs has several members: these keep what the report has.
+        """
+        processes = self._jobs.get(report.job)
+        strange = [m for c in report.communicators for m in c.members if not m.uuid]
+        if not processes or not strange:
+            return report
+        index, ranks = _Index(processes.values()), _ranks(report)
+
+        def named(member: Member) -> Member:
+            if member.uuid or (member.pid < 0 and member.world_rank < 0):
+                return member
+            place = (member.host, member.pid, member.gpu)
+            rank = member.world_rank if member.world_rank >= 0 else ranks.get(place, -1)
+            process = index.of(rank, member.pid)
+            if process is None or len(process.gpus) != 1:
+                return member
+            own = process.rank if member.world_rank < 0 else member.world_rank
+            return replace(member, world_rank=own, uuid=process.gpus[0])
+
+        communicators = (
+            replace(c, members=tuple(map(named, c.members))) for c in report.communicators
+        )
+        return replace(report, communicators=tuple(communicators))
+
+    def addresses(self, job: str, reports: Iterable[Report]) -> dict[str, str]:
+        """Names of nodes by what reports call them, where their processes are known."""
+        index = _Index(self._jobs.get(job, {}).values())
+        found: dict[str, set[str]] = {}
+        for report in reports:
+            ranks = _ranks(report)
+            for member in (m for c in report.communicators for m in c.members if m.pid >= 0):
+                rank = ranks.get((member.host, member.pid, member.gpu), member.world_rank)
+                process = index.of(rank, member.pid)
+                if member.host and process is not None:
+                    found.setdefault(member.host, set()).add(process.host)
+        return {address: hosts.pop() for address, hosts in found.items() if len(hosts) == 1}
+
+    def _alive(self, job: str) -> int:
+        """A job whose processes have all ended is missed least."""
+        return sum(not process.ended for process in self._jobs[job].values())
+
+    def state(self) -> State:
+        """All processes."""
+        rows = [
+            [job, p.host, p.pid, p.rank, " ".join(p.gpus), p.ended]
+            for job, processes in self._jobs.items()
+            for p in processes.values()
+        ]
+        return {"processes": text_array(rows)}
+
+    def prepare(self, state: State) -> Commit:
+        """KeyError, ValueError or TypeError where it does not fit."""
+        jobs: dict[str, dict[tuple[str, int], Process]] = {}
+        for job, host, pid, rank, gpus, ended in from_text_array(state["processes"]):
+            process = Process(str(host), int(pid), int(rank), tuple(str(gpus).split()), bool(ended))
+            jobs.setdefault(str(job), {})[process.host, process.pid] = process
+
+        def commit() -> None:
+            self._jobs = jobs
+
+        return commit
+
+
+class _Index:
+    """Processes of one job by rank and by pid."""
+
+    def __init__(self, processes: Iterable[Process]) -> None:
+        self._ranks: dict[int, list[Process]] = {}
+        self._pids: dict[int, list[Process]] = {}
+        for process in processes:
+            self._ranks.setdefault(process.rank, []).append(process)
+            self._pids.setdefault(process.pid, []).append(process)
+
+    def of(self, rank: int, pid: int, host: str = "") -> Process | None:
+        """See Processes.of. A rank in a communicator may be another one than the launcher's: a
+        pid that only one process has counts more.
+        """
+        if pid < 0:
+            like = self._ranks.get(rank, []) if rank >= 0 else []
+            like = [p for p in like if not p.ended] or like
+        else:
+            like = self._pids.get(pid, [])
+            like = [p for p in like if p.rank == rank >= 0] or (like if len(like) == 1 else [])
+        like = [p for p in like if host in ("", p.host)]
+        return like[0] if len(like) == 1 else None
+
+
+def _ranks(report: Report) -> dict[tuple[str, int, int], int]:
+    """The rank in the largest communicator of the report, by address, pid and GPU: as a rule that
+    holds the whole job.
+    """
+    largest = max(report.communicators, key=lambda c: c.size, default=None)
+    members = largest.members if largest is not None and report.teller == "ras" else ()
+    return {(m.host, m.pid, m.gpu): m.rank for m in members}
