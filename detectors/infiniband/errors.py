@@ -44,8 +44,9 @@ class Rule:
 
 # Windows and counts of UFM's default port events (200 discards or constraint errors, 50 VL15 drops
 # in 300 s). Counters of four bits count bursts: one is enough. Those of eight bits are
-# full before a second window could show as many. The others are ours, and tickets at most. What is
-# not here is judged elsewhere: symbol errors (ber), link_downed (flap), transmit_wait (congestion).
+# full before a second window could show as many: two together count. The others are ours, and
+# tickets at most. What is not here is judged elsewhere: symbol errors (ber), link_downed (flap),
+# transmit_wait (congestion).
 RULES = (
     Rule(
         "link_error_recoveries",
@@ -129,6 +130,9 @@ RULES = (
 )
 FAULT = "ib/errors"
 NAMES = tuple(rule.counter for rule in RULES)
+# A register of eight bits is full within seconds, and the end of a window may part what it counted:
+# what one window must hold is looked for in it and the one before.
+PARTED = np.array([rule.windows == 1 and rule.least > 1 for rule in RULES])[:, None]
 
 
 def _errors(rule: Rule) -> Default:
@@ -178,12 +182,14 @@ class IbErrors(Blockwise):
     """
 
     name = "ib_errors"
+    version = 2
     kind = "ib_port"
 
     def __init__(self) -> None:
         columns = Columns(
             **Twins.fills(*NAMES),
             sums=Ring(len(RULES), 0.0),
+            before=Ring(len(RULES), 0.0),
             over=Ring(len(RULES), 0),
             packets=0.0,
             seen=0,
@@ -195,14 +201,15 @@ class IbErrors(Blockwise):
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
         columns.show(frame)
-        rose = self._twins.increases(frame)
+        rose = self._twins.increases(frame, at_least=True)
         sums: NDArray[np.float64] = columns["sums"]
         sums += np.fmax(rose, 0.0)  # NaN adds nothing
         columns["seen"] |= np.isfinite(rose).any(axis=0)
         columns["packets"] += np.fmax(columns.wide(frame.increase("receive_packets")), 0.0)
 
     def _block(self, at: Times) -> Iterator[Finding]:
-        columns, sums = self._columns, self._columns["sums"]
+        columns = self._columns
+        sums = columns["sums"] + np.where(PARTED, columns["before"], 0.0)
         packets = columns["packets"]
         # a window without a reading is none: it neither adds to a fault nor heals it
         seen = columns["seen"] > 0
@@ -212,10 +219,11 @@ class IbErrors(Blockwise):
         bad = over & (np.bitwise_count(columns["over"]) >= needed)
         for row in rows_where(bad.any(axis=0)):
             yield from self._standing.holds(
-                columns.devices[row], self._verdict(row, bad[:, row]), at
+                columns.devices[row], self._verdict(row, sums[:, row], bad[:, row]), at
             )
         columns["good"] = np.where(over.any(axis=0), 0, columns["good"] + seen)
         yield from self._standing.end_rows(columns, columns["good"] >= CLEAR_WINDOWS, at)
+        columns["before"] = columns["sums"].copy()
         columns.reset(np.ones(len(columns), np.bool_), "sums", "packets", "seen")
 
     @staticmethod
@@ -227,10 +235,8 @@ class IbErrors(Blockwise):
             over &= packets >= MIN_PACKETS
         return over & (n > rule.ratio * packets)
 
-    def _verdict(self, row: int, bad: NDArray[np.bool_]) -> Verdict:
-        rules = [
-            (rule, float(self._columns["sums"][k, row])) for k, rule in enumerate(RULES) if bad[k]
-        ]
+    def _verdict(self, row: int, sums: NDArray[np.float64], bad: NDArray[np.bool_]) -> Verdict:
+        rules = [(rule, float(sums[k])) for k, rule in enumerate(RULES) if bad[k]]
         worst, count = next(((rule, n) for rule, n in rules if rule.severity == "ticket"), rules[0])
         packets = float(self._columns["packets"][row])
         return Verdict(

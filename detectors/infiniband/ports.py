@@ -46,12 +46,12 @@ class Twins:
         """The columns it needs."""
         return {f"twin_{name}": 0 for name in names}
 
-    def increases(self, frame: Frame) -> NDArray[np.float64]:
+    def increases(self, frame: Frame, *, at_least: bool = False) -> NDArray[np.float64]:
         """Increments of the placed frame, (name, row), NaN = none that may be made a rate
-        of, or only a lower bound.
+        of, or only a lower bound: ``at_least`` takes those too.
         """
         columns, names = self._columns, self.names
-        classic = columns.wide(usable(frame, self._rows))
+        classic = columns.wide(usable(frame, self._rows, at_least=at_least))
         shown = frame.observed[self._twins]
         known = [columns[f"twin_{names[k]}"] for k in self._with.tolist()]
         if not shown.any() and not any(trust.any() for trust in known):
@@ -72,12 +72,16 @@ class Twins:
         return found
 
 
-def usable(frame: Frame, counters: NDArray[np.intp]) -> NDArray[np.float64]:
+def usable(
+    frame: Frame, counters: NDArray[np.intp], *, at_least: bool = False
+) -> NDArray[np.float64]:
     """Increments of counters of the schema, (counter, device), NaN where they cannot be made a rate
-    of: first sample, gap, saturated, unread. ValueError before the engine has made them.
+    of: first sample, gap, saturated (unless ``at_least``), unread. ValueError before the engine has
+    made them.
     """
     deltas, quality = _increments(frame, counters)
-    return np.where((quality == OK) | (quality == RESET), deltas, np.nan)
+    known = (quality == OK) | (quality == RESET) | (at_least & (quality == SATURATED))
+    return np.where(known, deltas, np.nan)
 
 
 def saturated(frame: Frame, counters: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -36,6 +36,23 @@ def test_every_error_counter_has_its_judgement(rule: Rule) -> None:
     assert rule.counter in findings[0].evidence[0]
 
 
+@pytest.mark.parametrize("counter", ["transmit_constraint_errors", "receive_constraint_errors"])
+@pytest.mark.parametrize("minutes", range(5))
+@pytest.mark.parametrize("parts", [(255,), (128, 127), (128, 300)])
+def test_a_register_that_is_full_at_once_is_seen(
+    counter: str, minutes: int, parts: tuple[int, ...]
+) -> None:
+    """A register of eight bits that becomes full within one reading or two is reported, wherever
+    windows end.
+    """
+    feed = PortFeed(IbErrors(), [ONE], period_s=60.0)
+    quiet: dict[str, float] = {counter: 0, "receive_packets": 10**6}
+    assert feed.run(3600 + 60 * minutes, {ONE.id: quiet}) == []
+    findings = [f for n in parts for f in feed.run(60, {ONE.id: {**quiet, counter: n}})]
+    findings += feed.run(600, {ONE.id: quiet})
+    assert [(f.phase, f.fault) for f in findings] == [("onset", "ib/errors")]
+
+
 @pytest.mark.slow
 def test_windows_without_a_reading_neither_heal_nor_add_to_errors() -> None:
     """Half an hour in which the counters cannot be read: what was found is still open."""
