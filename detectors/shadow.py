@@ -32,14 +32,14 @@ MISSING: Mapping[str, str] = {
     ),
     "outlier": "a class of fault that it alone finds: so far other detectors find the same.",
     "fec_tail": (
-        "cases: F23 has a FEC tail in one case of three, and no history of a real NVLink 5 or PAM4 "
-        "link was seen."
+        "200 cases of F48 at horizon node, and the history of a real NVLink 5 or PAM4 link, "
+        "of which none was seen."
     ),
     "power": (
         f"{_NODE_CASES} (it has 2), and {_HISTORY}. Half the magnitude is below its limit of 10 % "
         "(0 of 229)."
     ),
-    "power_cap": "a scenario: none has a GPU that reaches its limit before its peers do.",
+    "power_cap": f"{_NODE_CASES} (F47), and {_HISTORY}.",
     "thermal_resistance": (
         f"{_HISTORY}, over weeks: the fault takes days. At half magnitude it finds 40 of 70."
     ),
@@ -55,7 +55,8 @@ MISSING: Mapping[str, str] = {
         "somebody wants to know of."
     ),
     "ib_errors": (
-        "cases of each counter on real adapters: what the rarer ones count differs by firmware."
+        "200 cases of F49 at horizon node, and of each counter on real adapters: what the rarer "
+        "ones count differs by firmware."
     ),
     "ib_rail": f"{_NODE_CASES} (it has 3), and {_HISTORY}.",
     "ib_saturation": (

@@ -99,6 +99,8 @@ class FleetState:
         ] = {}  # events per second by counter, of GPUs that have any
         # how much fuller each bin of the FEC history is than the one before should be
         self.fec_knob = np.ones(self.gpus.count)
+        # by how many orders of magnitude something has filled the eighth bin
+        self.fec_orders = np.zeros(self.gpus.count)
         self.read_ns = 0  # how much longer NVML takes to read
         self.transforms: list[Transform] = []
         self.boots = [0] * topology.nodes

@@ -170,3 +170,24 @@ def test_f30_less_power() -> None:
             ratios.append(float(np.nanmedian(relative[span]) / np.nanmedian(relative[past])))
         assert 0.8 < ratios[0] < 0.92  # of the whole power, idle power included
         assert ratios[1] == pytest.approx(1.0, abs=0.02)
+
+
+def test_f47_one_gpu_is_at_its_limit_and_behind() -> None:
+    """F47: the GPU is capped for most of its working time, its clock is below the median of its
+    node by 2 % and more, and half of its neighbours are capped less than half as much.
+    """
+    capped, clock = "throttled_power_cap_nanoseconds", "sm_clock_megahertz"
+    run = rendered("F47", magnitude=0.25)
+    shown = trace(run, "gpu", capped, clock, "power_milliwatts")
+    assert run.truth
+    for truth in run.truth:
+        node = [device for device in shown.devices if device.host == truth.entity.host]  # type: ignore[union-attr] # a GPU
+        span = slice(shown.at(truth.onset_ns) + 2, shown.at(truth.onset_ns) + 180)
+        shares = {d: duty(shown.column(d, capped)[span], 10) for d in node}
+        works = busy(shown.column(truth.entity, "power_milliwatts")[span])
+        clocks = {d: np.nanmedian(shown.column(d, clock)[span][works]) for d in node}
+        mates = [device for device in node if device != truth.entity]
+        assert (
+            np.median([shares[mate] for mate in mates]) < shares[node[node.index(truth.entity)]] / 2
+        )
+        assert clocks[truth.entity] < 0.98 * np.median([clocks[mate] for mate in mates])

@@ -10,6 +10,7 @@ from functools import partial
 
 from simulator.fleet.faults import (
     ecc,
+    error_counters,
     fabric,
     job,
     lemon,
@@ -78,6 +79,9 @@ FAULTS: Mapping[str, Callable[[Plan], None]] = {
     "F44": fabric.fabric,
     "F45": partial(together.several, faults=2),
     "F46": partial(together.several, faults=3),
+    "F47": throttle.hungry_silicon,
+    "F48": error_counters.growing_tail,
+    "F49": error_counters.counters,
     "F50": stalls.stuck,
     "F51": stalls.loops,
     "F52": stalls.crawls,

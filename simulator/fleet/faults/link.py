@@ -142,33 +142,16 @@ def full_counter(plan: Plan) -> None:
 
 
 def lost_lanes(plan: Plan) -> None:
-    """F23: half the lanes of an InfiniBand link, an NVLink of a GPU with its XID 74, or codewords
-    with ever more errors on an NVLink.
-    """
+    """F23: half the lanes of an InfiniBand link, or an NVLink of a GPU with its XID 74."""
     for case in plan.cases():
-        what, lasts = case.number % 3, plan.draw("hours") * HOUR
+        dies, lasts = case.number % 2 == 1, plan.draw("hours") * HOUR
         place = plan.place(
-            lasts,
-            needs_s=1.1 * HOUR if what < 2 else 26 * HOUR,
-            busy=what == 1,
-            alone=False,
-            kills_s=60.0 if what == 1 else None,
+            lasts, needs_s=1.1 * HOUR, busy=dies, alone=False, kills_s=60.0 if dies else None
         )
         if place is None:
             continue
         gpu, end = plan.topology.gpus[place.gpu], place.onset_s + lasts
-        if what == 0:
-            port = plan.topology.ports[place.gpu]
-            plan.truth(
-                case,
-                port,
-                place.onset_s,
-                end,
-                fault="ib",
-                members=(port, plan.topology.switch_ports[place.gpu]),
-            )
-            plan.inject(place.onset_s, partial(_half, port=place.gpu, lasts=lasts))
-        elif what == 1:
+        if dies:
             plan.truth(case, gpu, place.onset_s, end, fault="nvlink", kind="link", members=(gpu,))
             plan.inject(
                 place.onset_s,
@@ -176,20 +159,9 @@ def lost_lanes(plan: Plan) -> None:
             )
             plan.kill(place.job, place.onset_s + 60)
         else:
-            plan.truth(
-                case,
-                gpu,
-                place.onset_s,
-                plan.end_s,
-                fault="nvlink",
-                kind="link",
-                severity="ticket",
-                detect_by_s=DAY,
-            )
-            plan.inject(
-                place.onset_s,
-                partial(_tail, gpu=place.gpu, orders_per_day=plan.draw("orders_per_day")),
-            )
+            ends = plan.topology.ports[place.gpu], plan.topology.switch_ports[place.gpu]
+            plan.truth(case, ends[0], place.onset_s, end, fault="ib", members=ends)
+            plan.inject(place.onset_s, partial(_half, port=place.gpu, lasts=lasts))
 
 
 def congestion(plan: Plan) -> None:
@@ -285,15 +257,6 @@ def _nvlink(world: FleetState, *, gpu: int, link: int, lasts: float) -> Process:
     yield lasts
     world.gpu_columns.set_gauge("nvlinks_up", float(links), gpu)
     world.gpu_columns.set_gauge("nvlinks_down", 0.0, gpu)
-
-
-def _tail(world: FleetState, *, gpu: int, orders_per_day: float) -> Process:
-    """The knob of the FEC history: each bin is so much fuller, the higher the more."""
-    hour = 0
-    while True:
-        world.fec_knob[gpu] = 10 ** (orders_per_day * hour / 24 / 8)
-        yield HOUR
-        hour += 1
 
 
 def _wait(world: FleetState, *, ports: list[int], share: float, lasts: float) -> Process:

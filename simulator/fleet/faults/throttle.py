@@ -7,11 +7,14 @@ from __future__ import annotations
 from functools import partial
 
 from simulator.fleet import effects
-from simulator.fleet.plan import Plan
+from simulator.fleet.plan import Plan, TopologyNode
 from simulator.fleet.topology import GPUS
 from simulator.fleet.world import FleetState, Process
 
 HOUR = 3600.0
+# Shares of the dynamic power at full load. The clock of a GPU that is asked for so much more than
+# there is is 3 % below its peers' (power goes with its 2.4th power).
+OVER_LIMIT, MOST_LOAD = 1.08, 0.97
 
 
 def brake(plan: Plan) -> None:
@@ -70,6 +73,31 @@ def weak_regulator(plan: Plan) -> None:
             plan.inject(
                 place.onset_s, partial(_weak, gpu=place.gpu, less=case.magnitude, lasts=lasts)
             )
+
+
+def hungry_silicon(plan: Plan) -> None:
+    """F47: one GPU needs more power for the same work: it runs into its limit, which its peers do
+    not reach, and its clock falls below theirs.
+    """
+    for case in plan.cases():
+        lasts = plan.draw("hours") * HOUR
+        if place := plan.place(
+            lasts,
+            alone=False,
+            stays_s=0.5 * HOUR,
+            fits=partial(_alone_at_its_limit, more=case.magnitude),
+        ):
+            plan.truth(case, plan.topology.gpus[place.gpu], place.onset_s, place.onset_s + lasts)
+            plan.inject(
+                place.onset_s, partial(_weak, gpu=place.gpu, less=-case.magnitude, lasts=lasts)
+            )
+
+
+def _alone_at_its_limit(place: TopologyNode, *, more: float) -> bool:
+    """Whether that much more takes the job over the limit, while most GPUs stay below it."""
+    assert place.job is not None  # noqa: S101 - busy places have one
+    load = place.job.work.load
+    return load <= MOST_LOAD and load * (1 + more) >= OVER_LIMIT
 
 
 def brake_node(world: FleetState, *, gpus: list[int], duty: float, lasts: float) -> Process:

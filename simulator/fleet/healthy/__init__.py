@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from simulator.fleet.healthy import (
     cold_starts,
     collectors,
+    correction,
     jobs,
     kernel,
     operations,
@@ -60,4 +61,5 @@ HEALTHY: Mapping[str, Callable[[Plan], None]] = {
     "H48": rollout.rolled_out,
     "H49": rollout.changes_more,
     "H50": cold_starts.cold_starts,
+    "H51": correction.harder_at_times,
 }
