@@ -366,7 +366,7 @@ PARTS = (
     Part("roll-out", ("F86",), 16, 2.2),
     Part("racks", ("F87",), 16, 2.2),
     Part("reports", ("F56",), 16, 0.25),
-    Part("week", ("F10", "F11", "F88", "F31"), 8, 8.5, ranges=SOON),
+    Part("week", ("F10", "F11", "F88", "F31", "F48"), 8, 8.5, replace(ALIKE, fec=True), SOON),
 )
 
 

@@ -24,8 +24,8 @@ FAULTY = [name for name in scenario_ids() if name.startswith("F")]
 
 def test_every_scenario_has_its_file() -> None:
     """F01 to F32 and H01 to H27 of the benchmark, the healthy corpus H00, faults that one detector
-    alone is there for (F47 to F49, H51), stalls, storage and rooms of other worlds, stalls that NCCL
-    reports (F56), jobs that wait (F80 to F85), what goes wrong after a roll-out (F86, F87),
+    alone is there for (F47 to F49, H51), stalls, storage and rooms of other worlds, stalls of which
+    NCCL reports (F56), jobs that wait (F80 to F85), what goes wrong after a roll-out (F86, F87),
     settings (F88): each has a file and a function, and there are no others.
     """
     wanted = {f"F{n:02d}" for n in range(1, 33)} | {f"H{n:02d}" for n in range(28)}
