@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pipeline.frame import Device
 from tests.scenarios.traces import Floats, rendered, trace
 
 pytestmark = pytest.mark.slow
@@ -181,13 +182,13 @@ def test_f47_one_gpu_is_at_its_limit_and_behind() -> None:
     shown = trace(run, "gpu", capped, clock, "power_milliwatts")
     assert run.truth
     for truth in run.truth:
-        node = [device for device in shown.devices if device.host == truth.entity.host]  # type: ignore[union-attr] # a GPU
+        gpu = truth.entity
+        assert isinstance(gpu, Device)
+        node = [device for device in shown.devices if device.host == gpu.host]
         span = slice(shown.at(truth.onset_ns) + 2, shown.at(truth.onset_ns) + 180)
         shares = {d: duty(shown.column(d, capped)[span], 10) for d in node}
-        works = busy(shown.column(truth.entity, "power_milliwatts")[span])
+        works = busy(shown.column(gpu, "power_milliwatts")[span])
         clocks = {d: np.nanmedian(shown.column(d, clock)[span][works]) for d in node}
-        mates = [device for device in node if device != truth.entity]
-        assert (
-            np.median([shares[mate] for mate in mates]) < shares[node[node.index(truth.entity)]] / 2
-        )
-        assert clocks[truth.entity] < 0.98 * np.median([clocks[mate] for mate in mates])
+        mates = [device for device in node if device != gpu]
+        assert np.median([shares[mate] for mate in mates]) < shares[gpu] / 2
+        assert clocks[gpu] < 0.98 * np.median([clocks[mate] for mate in mates])
