@@ -48,6 +48,8 @@ class Processes:
 
     def __init__(self) -> None:
         self._jobs: dict[str, dict[tuple[str, int], Process]] = {}
+        # Of each job the keys of processes that ended, by rank: thousands may end at once.
+        self._ended: dict[str, dict[int, set[tuple[str, int]]]] = {}
 
     def take(self, job: str, event: Event) -> None:
         """An event ``nccl_process_found`` or ``nccl_process_lost`` of a job."""
@@ -59,21 +61,28 @@ class Processes:
             self.found(job, Process(host, pid, rank, tuple(str(facts.get("gpus", "")).split())))
         elif (known := self._jobs.get(job, {}).get((host, pid))) is not None:
             self._jobs[job][host, pid] = replace(known, ended=True)
+            self._note_end(job, (host, pid), known.rank)
 
     def found(self, job: str, process: Process) -> None:
         """A process of a job. One that ended with its rank is no longer that rank."""
         if job not in self._jobs and len(self._jobs) >= MAX_JOBS:
-            del self._jobs[min(self._jobs, key=self._alive)]
+            self.ends(min(self._jobs, key=self._alive))
         known = self._jobs.setdefault(job, {})
         if process.rank >= 0:
-            for key in [k for k, p in known.items() if p.ended and p.rank == process.rank]:
-                del known[key]
+            for key in self._ended.get(job, {}).pop(process.rank, ()):
+                old = known.get(key)  # its pid may have been given again
+                if old and old.ended and old.rank == process.rank:
+                    del known[key]
         if len(known) < MAX_PROCESSES:
             known[process.host, process.pid] = process
 
     def ends(self, job: str) -> None:
         """Nothing of the job is left."""
         self._jobs.pop(job, None)
+        self._ended.pop(job, None)
+
+    def _note_end(self, job: str, key: tuple[str, int], rank: int) -> None:
+        self._ended.setdefault(job, {}).setdefault(rank, set()).add(key)
 
     def hosts(self, job: str) -> set[str]:
         """Nodes that have, or had, processes of a job."""
@@ -146,7 +155,11 @@ class Processes:
             jobs.setdefault(str(job), {})[process.host, process.pid] = process
 
         def commit() -> None:
-            self._jobs = jobs
+            self._jobs, self._ended = jobs, {}
+            for job, processes in jobs.items():
+                for key, process in processes.items():
+                    if process.ended:
+                        self._note_end(job, key, process.rank)
 
         return commit
 

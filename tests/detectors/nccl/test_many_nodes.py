@@ -192,6 +192,22 @@ def test_a_rank_that_began_again_elsewhere_is_there() -> None:
     assert (known.of(JOB, 5), known.of(JOB, 5, 50)) == (new, None)
 
 
+def test_a_pid_that_is_given_again_is_another_rank() -> None:
+    """Rank 5 ended, and its pid is rank 6 now, which ends as well: neither is the other, also after
+    a restart of the gateway.
+    """
+    known, node = Processes(), Device("n2", "node", "n2")
+    for rank in (5, 6):
+        known.found(JOB, Process("n2", 50, rank))
+        known.take(JOB, Event(0, 0, node, "nccl_process_lost", {"own_pid": 50, "rank": rank}))
+    again = Processes()
+    again.prepare(known.state())()
+    for each in (known, again):
+        each.found(JOB, Process("n3", 60, 5))
+        assert each.of(JOB, 5) == Process("n3", 60, 5)
+        assert each.of(JOB, 6) == Process("n2", 50, 6, ended=True)
+
+
 def test_a_rank_that_two_processes_have_is_neither() -> None:
     """Each node of a launcher may count from zero: a dump of rank 0 names none of them."""
     known = Processes()
