@@ -156,8 +156,9 @@ def test_two_agents_of_one_name_are_shown(
 def test_gateways_that_are_started_again_go_on_from_their_snapshots(
     cluster: Cluster, watch: Watch, measured: Measured
 ) -> None:
-    """One is killed, one is stopped: each goes on with the same open incidents, under the same ids,
-    and what happens meanwhile is found when one is back.
+    """One is stopped and goes on from its snapshot, one is killed and does from its last one, or in
+    its first minute from what the stream retains: each has the same open incidents, under the same
+    ids, and what happens meanwhile is found when one is back.
     """
     cluster.near.lose_gpu()
     cluster.until(lambda: "near" in cluster.open(), "an incident")
@@ -174,8 +175,9 @@ def test_gateways_that_are_started_again_go_on_from_their_snapshots(
         cluster.gateways[:] = [cluster.gateway(each.storage.name) for each in (leader, follower)]
         cluster.until(lambda: any(LISTENING in each.log for each in cluster.gateways), "one")
         back_s = time.monotonic()
+        stopped = cluster.gateways[1]
+        cluster.until(lambda: "restored: snapshot" in stopped.log, "its snapshot")
         for again in cluster.gateways:
-            cluster.until(lambda g=again: "restored: snapshot" in g.log, "its snapshot")
             cluster.until(lambda g=again: before <= _ids(g), "its incidents")
         cluster.until(lambda: "unwatched" in cluster.open(), "the fault meanwhile")
     lost = [len(before - _ids(each)) for each in cluster.gateways]
