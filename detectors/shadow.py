@@ -32,8 +32,9 @@ MISSING: Mapping[str, str] = {
     ),
     "outlier": "a class of fault that it alone finds: so far other detectors find the same.",
     "fec_tail": (
-        "200 cases of F48 at horizon node, and the history of a real NVLink 5 or PAM4 link, "
-        "of which none was seen."
+        "recall: of 12 tails under tides, noise and steps (F48) it found 2 in 30 hours and 7 in "
+        "three days, with 3 false tickets in 51 healthy GPU-months (H51); and the "
+        "history of a real NVLink 5 or PAM4 link, of which none was seen."
     ),
     "power": (
         f"{_NODE_CASES} (it has 2), and {_HISTORY}. Half the magnitude is below its limit of 10 % "
