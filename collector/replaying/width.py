@@ -8,7 +8,7 @@ from pathlib import Path
 from collector.replaying.nodes import NODES_AT_ONCE
 from pipeline.store.query.hosts import reads_below
 
-MOST_AT_ONCE = 256  # beyond it each costs hardly less
+MAX_NODES = 256  # beyond it each costs hardly less
 DENSE = 7200.0  # reads of a node in an hour: GPUs and ports each second
 
 
@@ -22,4 +22,4 @@ def nodes_at_once(root: Path, hours: Sequence[int]) -> int:
     looked = {hours[0], hours[len(hours) // 2], hours[-1]} if hours else set()
     each = [reads / len(hosts) for hosts, reads in (reads_below(root, h) for h in looked) if hosts]
     fitting = NODES_AT_ONCE * DENSE / max([*each, 1.0])
-    return int(min(max(fitting, NODES_AT_ONCE), MOST_AT_ONCE))
+    return int(min(max(fitting, NODES_AT_ONCE), MAX_NODES))

@@ -23,7 +23,7 @@ MAX_HITS = 2000  # of one job
 MAX_DUMPS = 16_384  # ranks of one job
 MAX_HOSTS = 4096  # of one job
 MAX_ENDED = 256  # processes of one job that ended one by one
-MAX_PAUSES = 64  # of one job: whoever saves does so again
+MAX_PAUSES = 64  # of one job: a rank that saves does so again
 USUAL = 1.5  # how much longer than the longest before a pause may last, as of detectors/hang
 RAS_LOOKS = 6  # enough to see who is always behind (slow.py)
 # members of a report, of which only as many looks are kept as a verdict needs: about 1 MB each

@@ -38,14 +38,14 @@ log = logging.getLogger("tocsin.gateway")
 
 # Batches that were read and not yet taken: 40 ms of work, and 20 MB of values.
 AHEAD = 128
-MOST_SENT = 1000  # commands without an answer: the pipe takes 3,000
+MAX_SENT = 1000  # commands without an answer: the pipe takes 3,000
 STRIKES = 2  # times that a worker ends at a message before that is skipped
 START_S = 30.0  # until a worker is ready, on a machine that is busy
 # The largest batch takes less: a worker that hangs and used so much hangs because of what it reads.
 WORKED_S = 0.5
 STOPPED = 0.25  # of a strike: one that hangs and used none was stopped by something else
 # Starts in vain, one after the other, until the gateway reads these hosts' messages itself.
-MOST_STARTS = 3
+MAX_STARTS = 3
 PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0)  # before the next start, by deaths that came soon
 SOON_S = 60.0
 SKIPPED = "ends an ingest worker each time it is read: skipped"
@@ -177,7 +177,7 @@ class Lane:
     @property
     def absent(self) -> bool:
         """Whether no worker can be started; it is tried again."""
-        return self._starts >= MOST_STARTS
+        return self._starts >= MAX_STARTS
 
     @property
     def pid(self) -> int:
@@ -270,7 +270,7 @@ class Lane:
 
     def _pump(self) -> None:
         """Send what there is room for."""
-        while self._ready and self._child is not None and len(self._sent) < MOST_SENT:
+        while self._ready and self._child is not None and len(self._sent) < MAX_SENT:
             if self._urgent:
                 asked: Asked = self._urgent[0]
             elif self._later and self._ahead < AHEAD:
@@ -357,7 +357,7 @@ class Lane:
     def _read(self, token: str, body: bytes, held: Held | None) -> Known | str:
         read = wire.Read.of(memoryview(body))
         known = self._known.setdefault(token, [])
-        if read.anew:
+        if read.renumbered:
             known.clear()
         try:
             with damage_is_an_error():

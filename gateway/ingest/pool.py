@@ -2,7 +2,7 @@
 
 Messages are handed over as they come, by a hash of the host, so that workers decode while the
 judge judges; their answers are taken in the order of the stream. What is judged is what it would be
-in one process: a worker only turns bytes into numbers, and writes these where it is told to.
+in one process: a worker only turns bytes into numbers, and writes these to the rows it is given.
 """
 
 from __future__ import annotations

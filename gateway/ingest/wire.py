@@ -24,7 +24,7 @@ COUNT, TOKEN = struct.Struct("<I"), struct.Struct("<H")
 ROOM = struct.Struct("<BQQI")  # kind, where, rows, blocks
 PARTS = struct.Struct(
     "<?III"
-)  # whether numbers begin anew; stacks, new descriptions, head's length
+)  # whether numbers begin again; stacks, new descriptions, head's length
 ABOUT = struct.Struct("<II")  # length before compression, length
 KINDS_IN_ORDER = tuple(KINDS)
 
@@ -81,10 +81,10 @@ class Join(NamedTuple):
 class Read(NamedTuple):
     """A batch that was read: its head; of each stack the number of its description and how many
     samples; ``times`` (unix, monotonic) of each block. Descriptions that are new since they were
-    counted ``anew``, in their order: length before compression, and bytes.
+    ``renumbered``, in their order: length before compression, and bytes.
     """
 
-    anew: bool
+    renumbered: bool
     head_json: bytes
     stacks: list[tuple[int, int]]
     times: NDArray[np.int64]
@@ -94,7 +94,9 @@ class Read(NamedTuple):
         """Of BATCH."""
         return b"".join(
             [
-                PARTS.pack(self.anew, len(self.stacks), len(self.described), len(self.head_json)),
+                PARTS.pack(
+                    self.renumbered, len(self.stacks), len(self.described), len(self.head_json)
+                ),
                 self.head_json,
                 np.array(self.stacks, np.int64).tobytes(),
                 *(ABOUT.pack(size, len(raw)) + raw for size, raw in self.described),
@@ -105,7 +107,7 @@ class Read(NamedTuple):
     @classmethod
     def of(cls, body: memoryview) -> Read:
         """What ``body`` gave."""
-        anew, stacks, new, head = PARTS.unpack_from(body)
+        renumbered, stacks, new, head = PARTS.unpack_from(body)
         at = PARTS.size + head
         head_json = bytes(body[PARTS.size : at])
         numbers = np.frombuffer(body[at : at + 16 * stacks], np.int64).reshape(stacks, 2)
@@ -117,4 +119,4 @@ class Read(NamedTuple):
             described.append((size, bytes(body[at - length : at])))
         times = np.frombuffer(body[at:], np.int64).reshape(2, -1)
         pairs = [(number, samples) for number, samples in numbers.tolist()]
-        return cls(anew, head_json, pairs, times, described)
+        return cls(renumbered, head_json, pairs, times, described)

@@ -73,8 +73,8 @@ class Worker:
         self._hosts[token] = host
         blocks = [block for stack in stacks for block in stack]
         self._kept[number] = blocks
-        anew = len(host.numbers) > MAX_KNOWN
-        if anew:
+        renumbered = len(host.numbers) > MAX_KNOWN
+        if renumbered:
             host.numbers.clear()
         new = []
         for about, (size, packed) in zip(opened.stacks, opened.described, strict=True):
@@ -82,7 +82,7 @@ class Worker:
                 host.numbers[about] = len(host.numbers)
                 new.append((size, packed))
         return wire.Read(
-            anew,
+            renumbered,
             bytes(opened.head_json),
             [
                 (host.numbers[about], len(stack))

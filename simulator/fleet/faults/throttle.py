@@ -14,7 +14,7 @@ from simulator.fleet.world import FleetState, Process
 HOUR = 3600.0
 # Shares of the dynamic power at full load. The clock of a GPU that is asked for so much more than
 # there is is 3 % below its peers' (power goes with its 2.4th power).
-OVER_LIMIT, MOST_LOAD = 1.08, 0.97
+OVER_LIMIT, MAX_LOAD = 1.08, 0.97
 
 
 def brake(plan: Plan) -> None:
@@ -97,7 +97,7 @@ def _alone_at_its_limit(place: TopologyNode, *, more: float) -> bool:
     """Whether that much more takes the job over the limit, while most GPUs stay below it."""
     assert place.job is not None  # noqa: S101 - busy places have one
     load = place.job.work.load
-    return load <= MOST_LOAD and load * (1 + more) >= OVER_LIMIT
+    return load <= MAX_LOAD and load * (1 + more) >= OVER_LIMIT
 
 
 def brake_node(world: FleetState, *, gpus: list[int], duty: float, lasts: float) -> Process:

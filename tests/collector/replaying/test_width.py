@@ -55,4 +55,4 @@ def test_nodes_that_read_rarely_are_judged_together_in_greater_number(
 
 def test_of_a_store_without_an_hour_as_many_as_fit_anyway(tmp_path: Path) -> None:
     """There is nothing to look at."""
-    assert width.nodes_at_once(tmp_path, []) == width.MOST_AT_ONCE
+    assert width.nodes_at_once(tmp_path, []) == width.MAX_NODES
