@@ -5,6 +5,7 @@ only after a whole sweep.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from collector.sources.nvml import wire
 from collector.sources.nvml.wire import Message
@@ -20,19 +21,30 @@ class Candidate:
         self.worker, self.due = worker, tuple(due)
         self.messages: list[Message] = []
         self._asked = False
+        self._served: frozenset[int] = frozenset()
 
-    def drive(self) -> bool:
+    def drive(self, served: AbstractSet[int]) -> bool:
         """Take what it has said so far; True once it has done a whole sweep.
 
-        ChildLostError where it came to grief.
+        ``served`` are the GPUs that the serving child has read last. ChildLostError where it
+        came to grief.
         """
         self.worker.collect(0.0, self.messages, until="ready")
         if self.worker.ready and not self._asked:
-            self._asked = True
+            self._asked, self._served = True, frozenset(served)
             self.worker.sweep(links=False, facts=False)
         if self._asked:
             self.worker.collect(0.0, self.messages)
         return self._asked and not self.worker.busy
+
+    def gains(self, served: AbstractSet[int]) -> bool:
+        """Whether it reads GPUs that are left out otherwise, or more than the serving child.
+
+        What that child has lost since this sweep was asked for is no gain: this one read it
+        while both could, and may lack another.
+        """
+        read = rows(self.messages)
+        return bool(self.due) or (len(read) > len(served) and not read <= self._served)
 
 
 def found(messages: Sequence[Message]) -> dict[int, str]:

@@ -284,7 +284,7 @@ class Supervisor:
                 return
             self._candidate = Candidate(worker, due)
         try:
-            if self._candidate.drive():
+            if self._candidate.drive(self._rows):
                 self._judge(self._candidate)
         except ChildLostError as error:
             self._reject(self._candidate, error)
@@ -294,7 +294,7 @@ class Supervisor:
         than the child that serves.
         """
         self._candidate = None
-        if not candidate.due and len(rows(candidate.messages)) <= len(self._rows):
+        if not candidate.gains(self._rows):
             self._dismiss(candidate.worker)
             return
         for index in candidate.due:

@@ -10,6 +10,7 @@ import pytest
 
 from collector.sources.nvml import wire
 from collector.sources.nvml.callboard import NO_DEVICE, QUICK, Running
+from collector.sources.nvml.candidate import rows
 from collector.sources.nvml.supervisor import DRIVER_S, MAX_ABANDONED, Supervisor, Sweep
 from collector.sources.nvml.wire import Message, Stream, pack, pack_document
 from collector.sources.nvml.worker import ChildLostError, Worker
@@ -32,11 +33,16 @@ class FakeWorker:
         self.stuck = False
         self.closed = False
         self.starved_ns = house.starved_ns
+        self._known, self._house = house.answering, house
+        self._read, self._done_ns = frozenset[int](), 0
+        self._sweeps_ns = round(house.sweeps_s * 1e9)
         self._ends, self._immortal = ends, immortal
         self._killed = False
 
     def sweep(self, *, links: bool, facts: bool) -> None:
         self.busy = True
+        self._read = self._known & self._house.answering
+        self._done_ns = self._clock.monotonic_ns() + self._sweeps_ns
 
     def collect(self, wait_s: float, messages: list[Message], *, until: str = "done") -> None:
         if self._clock.monotonic_ns() < self._loaded_ns:
@@ -46,13 +52,12 @@ class FakeWorker:
             messages += Stream().feed(
                 pack_document(wire.FOUND, 0, id="GPU-0") + pack_document(wire.READY, count=2)
             )
-        if until == "done" and self.busy:
+        if until == "done" and self.busy and self._clock.monotonic_ns() >= self._done_ns:
             end = self._ends.pop(0) if self._ends else None
             if end is not None:
                 raise end
-            messages += Stream().feed(
-                pack(wire.VALUES, 0, b"") + pack_document(wire.DONE, seconds=0.0)
-            )
+            values = b"".join(pack(wire.VALUES, gpu, b"") for gpu in sorted(self._read))
+            messages += Stream().feed(values + pack_document(wire.DONE, seconds=0.0))
             self.busy = False
 
     def kill(self) -> None:
@@ -77,6 +82,8 @@ class House:
         self.refused = False
         self.loads_s = 0.0
         self.starved_ns = 0
+        self.answering = frozenset({0})  # a child knows those that answer when it starts
+        self.sweeps_s = 0.0
         self.supervisor = Supervisor(
             self._start,
             self.clock,
@@ -92,9 +99,9 @@ class House:
         self.workers.append(FakeWorker(len(self.workers), self))
         return cast("Worker", self.workers[-1])
 
-    def sweep(self, seconds: float = 1.0) -> Sweep:
+    def sweep(self, seconds: float = 1.0, *, missing: bool = False) -> Sweep:
         self.clock.advance(seconds)
-        return self.supervisor.sweep(links=False, facts=False, missing=False)
+        return self.supervisor.sweep(links=False, facts=False, missing=missing)
 
 
 def hung(gpu: int) -> ChildLostError:
@@ -174,6 +181,25 @@ def test_pauses_grow_to_five_minutes(house: House) -> None:
             tries.append(second)
     assert 7200 / 300 <= len(tries) <= 7200 / 60
     assert 1 in house.supervisor.quarantine
+
+
+def test_a_child_that_lacks_a_gpu_does_not_take_over_when_another_is_lost(house: House) -> None:
+    """GPU 1 is lost; while a candidate that cannot find it sweeps, GPU 0 is lost too, and the
+    candidate, which still read GPU 0, gains nothing.
+    """
+    house.answering = frozenset({0, 1, 2})
+    house.sweep()
+    serving = house.supervisor.pid
+    house.answering, house.sweeps_s = frozenset({0, 2}), 2.5
+    house.sweep()
+    house.sweep(10, missing=True)
+    house.answering = frozenset({2})
+    for _ in range(4):
+        house.sweep(missing=True)
+    assert len(house.workers) >= 2
+    assert house.supervisor.pid == serving
+    house.answering = frozenset({1, 2})
+    assert rows(house.sweep().messages) == {1, 2}
 
 
 def test_garbage_from_a_child_replaces_it(house: House) -> None:
