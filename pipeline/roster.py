@@ -2,6 +2,9 @@
 
 Detectors compare the identity of a frame's devices, and find each device's memory by it. So a host
 that sent nothing keeps its rows, with nothing observed in them, until it is forgotten.
+
+Rows are in the order of the hosts' names and events in that of their hosts, whoever came first: a
+gateway and a replay, to which hosts come in other orders, find the same in the same order.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline.arrival import Arrival
 from pipeline.block import AnyBlock, Layout, block_of
+from pipeline.catalog import KINDS
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Observation
@@ -26,6 +30,7 @@ from pipeline.room_writing import Here, Writing
 
 FLEET = "fleet"  # host and boot of joined observations
 READ = "read"  # in a state: when each host was read
+_ORDER = {kind: number for number, kind in enumerate(KINDS)}  # of the frames of an observation
 
 
 @dataclass(slots=True)
@@ -76,6 +81,7 @@ class _Rows:
             self._lay_out()
 
     def _lay_out(self) -> None:
+        self.parts = dict(sorted(self.parts.items()))
         self.devices = tuple(chain.from_iterable(self.parts.values()))
         ends = accumulate(map(len, self.parts.values()), initial=0)
         self.begins = dict(zip(self.parts, ends, strict=False))
@@ -142,8 +148,10 @@ class Roster:
             for frame in observation.frames:
                 by_kind.setdefault(frame.kind, {})[observation.host] = block_of(frame)
         frames = tuple(
-            self._frame(source, kind, blocks, boots, time_ns) for kind, blocks in by_kind.items()
+            self._frame(source, kind, by_kind[kind], boots, time_ns)
+            for kind in sorted(by_kind, key=_ORDER.__getitem__)
         )
+        spoke = sorted((o for o in observations if o.events or o.unread), key=_host)
         self._writing.done()
         return Observation(
             source,
@@ -154,8 +162,8 @@ class Roster:
             self._mono_ns,
             max(o.duration_ns for o in observations),
             frames=frames,
-            events=tuple(chain.from_iterable(o.events for o in observations)),
-            unread=tuple(chain.from_iterable(o.unread for o in observations)),
+            events=tuple(chain.from_iterable(o.events for o in spoke)),
+            unread=tuple(chain.from_iterable(o.unread for o in spoke)),
         )
 
     def forget(self, hosts: Sequence[str]) -> None:
@@ -199,3 +207,7 @@ class Roster:
 
 def _begin(placed: tuple[int, AnyBlock]) -> int:
     return placed[0]
+
+
+def _host(observation: Observation | Arrival) -> str:
+    return observation.host

@@ -11,7 +11,7 @@ from pipeline.bus.batch import Batch, Decoder, encode
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, frame_of
 from pipeline.judged import JudgedObservation
-from pipeline.observation import Observation
+from pipeline.observation import Event, Observation, Unread
 from pipeline.roster import Roster
 
 NOW_NS = 1_800_000_000 * SECOND_NS
@@ -45,6 +45,29 @@ def test_a_host_that_is_late_keeps_its_rows() -> None:
     assert frame.devices is before.devices
     assert np.isnan(frame.gauge("power_milliwatts")).tolist() == [True, False]
     assert frame.counter("energy_millijoules")[1].tolist() == [False, True]
+
+
+def test_who_came_first_makes_no_difference() -> None:
+    """Rows, events and what was not read are in the order of the hosts' names."""
+
+    def spoke(host: str) -> Observation:
+        device = Device(host, "node", host)
+        return replace(
+            seen(host, 1),
+            events=(Event(NOW_NS, 0, device, "booted"),),
+            unread=(Unread("late", host),),
+        )
+
+    hosts = [spoke(name) for name in ("a", "b", "c", "d")]
+    rosters = Roster(), Roster()
+    one = [rosters[0].join(hosts[:1]), rosters[0].join(hosts)][-1]
+    other = [rosters[1].join([hosts[3], hosts[1]]), rosters[1].join(hosts[::-1])][-1]
+    assert [[d.id for d in frame.devices] for frame in other.frames] == [
+        ["a-0", "b-0", "c-0", "d-0"]
+    ]
+    assert [frame.devices for frame in one.frames] == [frame.devices for frame in other.frames]
+    assert [e.device.host for e in one.events] == [e.device.host for e in other.events]
+    assert one.unread == other.unread
 
 
 def test_a_host_that_is_forgotten_loses_its_rows() -> None:
