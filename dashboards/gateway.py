@@ -160,6 +160,25 @@ SPEAKING = (
         place=places.GATEWAY_LAG,
     ),
     Lines(
+        title="Processor time by step",
+        about=(
+            "Cores: read (decoding), join, judge. A gateway keeps up while these three stay below "
+            "one together; workers: of its ingest workers."
+        ),
+        queries=(Query(rate(own(fleet.SPENT)), f"{_GATEWAY} {{{{step}}}}"),),
+        empty=_NO_GATEWAY,
+        minimum=0,
+    ),
+    Lines(
+        title="Ingest workers started again",
+        about="Within five minutes, by reason. What they held is read again: nothing is lost.",
+        queries=(Query(rose(own(fleet.INGEST_RESTARTS), "5m"), f"{_GATEWAY} {{{{reason}}}}"),),
+        empty="no worker was started again, or no gateway answers",
+        bars=True,
+        minimum=0,
+        place=places.GATEWAY_WORKERS,
+    ),
+    Lines(
         title="Batches read",
         about="Per second. Each host sends one every five seconds, more when something happens.",
         queries=(Query(rate(own(fleet.BATCHES)), _GATEWAY),),

@@ -13,6 +13,7 @@ OF_CLUSTER = f"{INSTANCE} (cluster {{{{ $labels.bus_cluster }}}})"
 WITH_CLUSTER = f"* {ON_AGENT} group_left (bus_cluster) tocsin_fleet_info"
 AGENTS_ALERT = "Agents alert for themselves; what only the comparison of nodes shows is missed."
 BEHIND_S = 60  # a gateway waits for late hosts for 8 s
+RESTARTS = 3  # of ingest workers in 15 minutes; one that somebody killed is no reason to look
 
 SPEAKING = (
     Alert(
@@ -176,6 +177,39 @@ READING = (
         do="Raise `max_bytes` of the stream, or give the servers faster disks.",
         clears="When less than 1 % is lost.",
         panel=places.GATEWAY_LOST,
+    ),
+    Alert(
+        name="TocsinGatewayWorkersEnding",
+        expr=(
+            "(sum without (reason) (increase(tocsin_fleet_ingest_restarts_total[15m])) >= "
+            f"{RESTARTS}) {WITH_CLUSTER}"
+        ),
+        severity="warning",
+        component="pipeline",
+        scope="",
+        action="observe",
+        family="",
+        hold="5m",
+        summary="Ingest workers of a gateway end again and again.",
+        description=(
+            f'{OF_CLUSTER}: ingest workers were started {{{{ $value | printf "%.0f" }}}} times in '
+            "15 minutes. Look in its log for the reason."
+        ),
+        means=(
+            "No batch is lost: another worker reads again what the one before held, and the "
+            "gateway reads itself where none starts. It costs time, and the gateway may fall "
+            "behind."
+        ),
+        confirm=(
+            "The gateway logs how each ended; `tocsin_fleet_ingest_restarts_total` by reason; "
+            "`dmesg` for processes that the kernel ended for want of memory."
+        ),
+        do=(
+            "Reason ended with exit status -9: give the gateway more memory, or fewer workers. A "
+            "host whose messages end workers is named in the log: see TocsinGatewayBatchesRefused."
+        ),
+        clears="When fewer ended in 15 minutes.",
+        panel=places.GATEWAY_WORKERS,
     ),
     Alert(
         name="TocsinFleetAgentsUnseen",

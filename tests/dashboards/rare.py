@@ -173,6 +173,16 @@ RARE: dict[str, Rare] = {
     "gateway: Behind A": Rare(
         {f"tocsin_fleet_tick_timestamp_seconds{{{N1}}}": ZERO}, f"{{{NAMED}}}", 3600
     ),
+    "gateway: Processor time by step A": Rare(
+        {f'tocsin_fleet_cpu_seconds_total{{{N1},step="judge"}}': ONE_A_SECOND},
+        f'{{{NAMED},step="judge"}}',
+        1,
+    ),
+    "gateway: Ingest workers started again A": Rare(
+        {f'tocsin_fleet_ingest_restarts_total{{{N1},reason="ended"}}': ONE_A_MINUTE},
+        f'{{{NAMED},reason="ended"}}',
+        5,
+    ),
     "gateway: Batches read A": _a_second("tocsin_fleet_batches_total"),
     "gateway: Bytes read A": _a_second("tocsin_fleet_batch_bytes_total"),
     "gateway: Batches refused or lost A": _risen("tocsin_fleet_batches_refused_total"),
