@@ -39,6 +39,10 @@ class Policy:
         security = self._security()
         takes_body = request.method == "POST" and request.path in self._bodies
         if request.can_read_body and not takes_body:
+            if isinstance(refused := request.match_info.http_exception, web.HTTPMethodNotAllowed):
+                refused.force_close()
+                self._refused("body")
+                raise refused
             return self._turn_away("body", 413, "requests have no body here")
         if security.users:
             header, peer = request.headers.get("Authorization", ""), str(request.remote)

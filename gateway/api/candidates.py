@@ -148,7 +148,7 @@ OPERATION = Operation(
         Parameter("gpus", "how many are wanted", least=1, most=MAX_GPUS, default=8),
         Parameter("like", "a job: its GPU model, and close to its healthy nodes"),
         Parameter("model", "model of GPU, as in the topology"),
-        Parameter("exclude", "nodes not to consider, with commas between", max_length=8192),
+        Parameter("exclude", "nodes not to consider, with commas between", max_length=4096),
         *paging.PARAMETERS,
     ),
     answer=_ANSWER,

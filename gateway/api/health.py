@@ -76,7 +76,7 @@ def answer(view: View, values: Values, _: object = None) -> dict[str, Any]:
     cluster = view.cluster
     given = [name for name in SELECTORS if values[name] is not None]
     if len(given) > 1:
-        raise Problem(400, f"{given[1]}: one selector at a time, and {given[0]} is given", given[1])
+        raise Problem(409, f"{given[1]}: one selector at a time, and {given[0]} is given", given[1])
     kind = given[0] if given else "cluster"
     name = values[kind] if given else ""
     chosen = _chosen(cluster, kind, name)
@@ -204,5 +204,5 @@ OPERATION = Operation(
     tenants=True,
     answer=_ANSWER,
     handler=answer,
-    refusals={404: "nothing here has that name"},
+    refusals={404: "nothing here has that name", 409: "more than one selector"},
 )

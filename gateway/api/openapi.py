@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from collector.version import VERSION
-from gateway.api import problem
+from gateway.api import paging, problem
 from gateway.api.operation import Operation
 from gateway.api.parameters import Parameter
 from gateway.api.schema import COMPONENTS, Schema
@@ -21,7 +21,8 @@ ALWAYS = {
     429: "more requests than the web configuration allows, or passwords to check",
 }
 OWN = {
-    400: "a parameter or a body that is wrong; `parameter` names it",
+    400: "a parameter or a body that is wrong; `parameter` names it. As text: a request line or a "
+    "header that is too long",
     500: "a fault of the gateway, which its log has",
     503: "as many requests are waiting as may; `Retry-After` says for how long",
 }
@@ -29,6 +30,7 @@ BODIES = {
     413: "a body that is too large",
     415: "a body that is not JSON, or is compressed",
 }
+_TEXT = {"schema": {"type": "string"}}
 INFO = {
     "title": "Tocsin gateway",
     "version": VERSION,
@@ -87,9 +89,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "description": operation.text,
         "responses": {
             **_answer(operation.media, operation.answer, versioned=operation.version is not None),
-            **_refusals(
-                {**ALWAYS, **OWN, **(BODIES if operation.body else {}), **operation.refusals}
-            ),
+            **_refusals({**ALWAYS, **OWN, **(BODIES if operation.body else {}), **_own(operation)}),
         },
     }
     if operation.parameters:
@@ -106,6 +106,14 @@ def _operation(operation: Operation) -> dict[str, Any]:
             },
         }
     return made
+
+
+def _own(operation: Operation) -> dict[int, str]:
+    """Refusals of this operation, and of those that answer in pages."""
+    own = dict(operation.refusals)
+    if any(each in paging.PARAMETERS for each in operation.parameters):
+        own[404] = "; ".join(filter(None, (own.get(404), paging.UNKNOWN)))
+    return own
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -147,10 +155,10 @@ def _refusal(status: int, why: str) -> dict[str, Any]:
     text = ALWAYS.get(status) == why
     made: dict[str, Any] = {
         "description": why,
-        "content": {"text/plain": {"schema": {"type": "string"}}}
-        if text
-        else {problem.MEDIA: {"schema": problem.PROBLEM}},
+        "content": {"text/plain": _TEXT} if text else {problem.MEDIA: {"schema": problem.PROBLEM}},
     }
+    if status == HTTPStatus.BAD_REQUEST:  # by the server's own parser
+        made["content"]["text/plain"] = _TEXT
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         made["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
     return made

@@ -15,6 +15,7 @@ from gateway.api.schema import Schema, array, maybe, obj, text, time, whole
 
 T = TypeVar("T")
 MAX_LIMIT = 1000
+UNKNOWN = "no page here has that cursor"
 
 PARAMETERS = (
     Parameter("limit", "how many at most", least=1, most=MAX_LIMIT, default=100),
@@ -65,7 +66,7 @@ def _read(cursor: str) -> tuple[int, str]:
                 return begin, last
     except (binascii.Error, ValueError):
         pass
-    raise Problem(400, "cursor: is none that an answer here gave", "cursor")
+    raise Problem(404, "cursor: is none that an answer here gave", "cursor")
 
 
 def answer(name: str, rows: list[Any], total: int, cursor: str | None, at: str) -> dict[str, Any]:

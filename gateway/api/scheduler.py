@@ -34,7 +34,7 @@ _ANY = {"type": "object"}
 _NODES = schema.maybe(
     {
         "type": "object",
-        "properties": {"items": schema.array(_ANY)},
+        "properties": {"items": schema.maybe(schema.array(_ANY))},
         "description": "v1.NodeList; null with `nodeCacheCapable: true`",
     }
 )
@@ -94,21 +94,18 @@ def asked(body: Any) -> Asked:
     """What a decoded body says. Problem where it is no ExtenderArgs."""
     given = {str(name).lower(): value for name, value in _table(body, "the body").items()}
     pod = _table(given.get("pod"), "Pod")
-    about = _table(pod.get("metadata") or {}, "Pod.metadata")
+    about = _part(pod, "metadata", "Pod.metadata")
     names, listed = given.get("nodenames"), given.get("nodes")
     facts = {"namespace": _text(about, "namespace"), "pod": _text(about, "name")}
     job, gpus = (
         id_of(facts) if facts["pod"] else "",
-        _gpus(_table(pod.get("spec") or {}, "Pod.spec")),
+        _gpus(_part(pod, "spec", "Pod.spec")),
     )
-    if names is not None:
-        found = tuple(_texts(names, "NodeNames"))
-        return Asked(_bounded(found), None, {}, job, gpus)
     nodes = {} if listed is None else _table(listed, "Nodes")
-    items = tuple(_table(one, "Nodes.items[]") for one in _list(nodes.get("items") or [], "Nodes"))
-    found = tuple(
-        _text(_table(one.get("metadata") or {}, "Nodes.items[].metadata"), "name") for one in items
-    )
+    items = tuple(_table(one, "Nodes.items[]") for one in _parts(nodes, "items", "Nodes.items"))
+    found = tuple(_text(_part(one, "metadata", "Nodes.items[].metadata"), "name") for one in items)
+    if names is not None:
+        return Asked(_bounded(tuple(_texts(names, "NodeNames"))), None, {}, job, gpus)
     return Asked(_bounded(found), items if listed is not None else None, nodes, job, gpus)
 
 
@@ -162,12 +159,12 @@ def prioritized(view: View, _: Values, body: Any) -> list[dict[str, Any]]:
 
 
 def _gpus(spec: Mapping[str, Any]) -> bool:
-    containers = [*_list(spec.get("containers") or [], "Pod.spec.containers")]
-    containers += _list(spec.get("initContainers") or [], "Pod.spec.initContainers")
+    containers = [*_parts(spec, "containers", "Pod.spec.containers")]
+    containers += _parts(spec, "initContainers", "Pod.spec.initContainers")
     for each in containers:
-        resources = _table(_table(each, "a container").get("resources") or {}, "resources")
+        resources = _part(_table(each, "a container"), "resources", "resources")
         for kind in ("limits", "requests"):
-            if _table(resources.get(kind) or {}, kind).get(GPU) not in (None, "0", 0):
+            if _part(resources, kind, kind).get(GPU) not in (None, "0", 0):
                 return True
     return False
 
@@ -182,6 +179,18 @@ def _table(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise Problem(400, f"{what}: an object, not {type(value).__name__}", what)
     return value
+
+
+def _part(table: Mapping[str, Any], name: str, what: str) -> Mapping[str, Any]:
+    """Absent or null is empty: Go writes what it has none of as null."""
+    value = table.get(name)
+    return {} if value is None else _table(value, what)
+
+
+def _parts(table: Mapping[str, Any], name: str, what: str) -> list[Any]:
+    """Likewise."""
+    value = table.get(name)
+    return [] if value is None else _list(value, what)
 
 
 def _list(value: Any, what: str) -> list[Any]:

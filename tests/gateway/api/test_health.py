@@ -82,7 +82,7 @@ def test_what_is_not_there_is_said_so(cluster: SimulatedCluster, kind: str) -> N
 def test_two_selectors_are_one_too_many(cluster: SimulatedCluster) -> None:
     """Which is said of the second."""
     found = get(cluster, PATH, rack="rack-00", job="71")
-    assert (found.status, found["parameter"]) == (400, "job")
+    assert (found.status, found["parameter"]) == (409, "job")
 
 
 def test_pages_of_members_are_complete(cluster: SimulatedCluster) -> None:

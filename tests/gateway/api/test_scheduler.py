@@ -140,6 +140,8 @@ def test_a_gateway_that_reads_the_past_lets_everything_pass(cluster: SimulatedCl
         ({"Pod": POD, "NodeNames": [1]}, 400, "NodeNames"),
         ({"Pod": POD, "NodeNames": ["x"] * 20_001}, 400, "NodeNames"),
         ({"Pod": POD, "Nodes": {"items": [{"metadata": {"name": 1}}]}}, 400, "name"),
+        ({"Pod": POD, "Nodes": {"items": {}}, "NodeNames": ["node-0000"]}, 400, "Nodes.items"),
+        ({"Pod": POD, "Nodes": {"items": [[]]}, "NodeNames": ["node-0000"]}, 400, "Nodes.items[]"),
     ],
 )
 def test_a_wrong_body_is_named(body: Any, status: int, about: str) -> None:
@@ -246,15 +248,16 @@ def test_the_client_of_go_reads_our_answer() -> None:
 
 
 def test_other_routes_still_take_no_body() -> None:
-    """A stated bound, on these two routes alone."""
+    """On these two routes alone, by POST; elsewhere the method is what is wrong first."""
 
     async def ask() -> list[int]:
         async with serving(SimulatedCluster(1)) as client:
             statuses = []
             for path in ("/api/v1/topology", "/api/v1/incidents", "/metrics"):
-                found = await client.ask("POST", path, body=b"{}", headers=JSON)
-                statuses.append(found.status)
+                for method in ("GET", "POST"):
+                    found = await client.ask(method, path, body=b"{}", headers=JSON)
+                    statuses.append(found.status)
             statuses.append((await client.ask("GET", FILTER, body=b"{}")).status)
             return statuses
 
-    assert asyncio.run(ask()) == [413] * 4
+    assert asyncio.run(ask()) == [413, 405] * 3 + [405]
