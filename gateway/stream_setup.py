@@ -21,7 +21,7 @@ from pipeline.bus import subjects
 log = logging.getLogger("tocsin.gateway")
 
 # docs/bus.md, "Server".
-MAX_AGE_S, MAX_MESSAGE, WINDOW_S = 3600, 256 << 10, 120
+MAX_AGE_S, MAX_MESSAGE, WINDOW_S = 3600, 1 << 20, 120
 WAIT_S = 300.0  # for the servers, which may start at the same time, and for a leader among them
 RETRY_S = 2.0
 EXISTS = 10058  # err_code of JetStream: the name is in use with another configuration

@@ -172,6 +172,7 @@ class Publisher:
             self._metrics.set(agent.BUS_LAST_SENT, self._clock.time_ns() / SECOND_NS)
             self._metrics.set(agent.BUS_CONNECTED, 1)
             self._health.succeeded()
+            self._most = min(MAX_OBSERVATIONS, 2 * self._most)
             return
         self._outbox.lost(batch)
 

@@ -21,6 +21,9 @@ from pipeline.plain import finding_from, incident_from, plain, plain_event, valu
 
 LARGEST = (1 << 63) - 1  # of a time in nanoseconds, and of a number of an event
 MAX_TEXT = 64 << 10  # characters of one text
+# But of this attribute of an event: what NCCL says of a communicator (pipeline/nccl/wire.py), 200
+# characters a rank. The 65,536 ranks that a node reads at most are 12 million.
+DOCUMENT, MAX_DOCUMENT = "document", 12 << 20
 TEXTS = ("source", "boot_id")
 NUMBERS = ("seq", "time_ns", "mono_ns", "duration_ns")
 OUTCOMES, PHASES, ACTIONS = get_args(Outcome), get_args(Phase), get_args(Action)
@@ -106,9 +109,9 @@ def device_from(values: Any, host: str) -> Device:
     return Device(of, kind, name, MappingProxyType(attributes))
 
 
-def text(value: Any) -> str:
+def text(value: Any, most: int = MAX_TEXT) -> str:
     """A text of bounded length."""
-    if not isinstance(value, str) or len(value) > MAX_TEXT:
+    if not isinstance(value, str) or len(value) > most:
         raise ValueError(f"{value!r:.40} where a text belongs")
     return value
 
@@ -133,14 +136,17 @@ def _event(values: Any, host: str) -> Event:
         whole(mono_ns),
         device_from(device, host),
         text(kind),
-        {text(k): _value(v) for k, v in attributes.items()},
+        {
+            text(k): _value(v, MAX_DOCUMENT if k == DOCUMENT else MAX_TEXT)
+            for k, v in attributes.items()
+        },
     )
 
 
-def _value(plain: Any) -> Any:
+def _value(plain: Any, most: int) -> Any:
     value = value_from(plain)
     if isinstance(value, str):
-        return text(value)
+        return text(value, most)
     if isinstance(value, bool | float):
         return value
     return whole(value, least=-LARGEST)

@@ -151,6 +151,22 @@ def test_what_is_too_large_for_the_stream_goes_in_parts(tmp_path: Path) -> None:
         assert observations(server) == [*range(60), 61]
 
 
+def test_messages_are_as_long_again_after_one_that_was_too_large(tmp_path: Path) -> None:
+    """They shrink for those that wait, and not for the rest of the agent's life."""
+    with Nats(tmp_path / "nats") as server:
+        server.stream(max_msg_size=2000)
+        with Sender(server) as sender:
+            sender.observe()
+            sender.observe(rows=600)
+            until(lambda: sender.value(agent.BUS_DROPPED) == 1, "the large one")
+            for _ in range(6):
+                sent = sender.value(agent.BUS_BATCHES)
+                for _ in range(8):
+                    sender.observe()
+                until(lambda: sender.value(agent.BUS_BATCHES) > sent, "more")  # noqa: B023
+        assert max(len(each.judged) for each in batches(server)) == 8
+
+
 def test_a_host_speaks_for_itself_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, measured: Measured
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.stream_setup import MAX_MESSAGE
 from pipeline.bus import batch as wire
 from pipeline.bus.batch import (
     COUNT,
@@ -24,9 +25,13 @@ from pipeline.bus.batch import (
     decode,
     encode,
 )
+from pipeline.bus.observations import DOCUMENT, MAX_DOCUMENT, MAX_TEXT
 from pipeline.finding import Incident
 from pipeline.frame import Device, frame_of
 from pipeline.judged import JudgedObservation
+from pipeline.nccl.member import Member
+from pipeline.nccl.report import Communicator, Report
+from pipeline.nccl.wire import events_of, reports_in
 from pipeline.observation import Event, Observation, Unread
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
 from tests.pipeline.bus.batches import FINDING, batch, day
@@ -194,6 +199,46 @@ def test_other_bytes_are_refused_with_a_reason(raw: bytes, says: str) -> None:
     """Torn, of another version, forged: one exception, which names what is wrong."""
     with pytest.raises(BatchError, match=says):
         decode(raw)
+
+
+def _reported(ranks: int) -> JudgedObservation:
+    """What the RAS of a job says of one communicator of so many ranks."""
+    members = tuple(
+        Member(
+            rank,
+            host=f"10.1.{rank // 2048}.{rank // 8 % 256}",
+            pid=1000 + 7 * rank,
+            gpu=rank % 8,
+            state="ok",
+            launched=(("AllReduce", 12_345 + rank % 3), ("ReduceScatter", 999)),
+        )
+        for rank in range(ranks)
+    )
+    said = Report("ras", job="77", communicators=(Communicator("5", ranks, members),))
+    return JudgedObservation(
+        Observation("nccl", "n1", "b", 0, 5000, 7, 0, events=events_of(said, gpu(), 5000))
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [8, 512, 20_000])
+def test_a_reply_about_many_ranks_arrives_and_fits_a_message(ranks: int) -> None:
+    """A job has one rank for each GPU of its nodes."""
+    sent = _reported(ranks)
+    raw = encode(batch([sent]))
+    assert len(raw) < MAX_MESSAGE
+    ((found, _),) = reports_in(decode(raw).judged[0].observation.events)
+    ((wanted, _),) = reports_in(sent.observation.events)
+    assert found == wanted
+
+
+def test_no_other_text_is_that_long() -> None:
+    """Nor a reply about more ranks than a node reads."""
+    for name, length in (("text", MAX_TEXT + 1), (DOCUMENT, MAX_DOCUMENT + 1)):
+        event = Event(5000, 0, gpu(), "nccl_line", {name: "x" * length})
+        said = JudgedObservation(Observation("nccl", "n1", "b", 0, 5000, 7, 0, events=(event,)))
+        with pytest.raises(BatchError, match="where a text belongs"):
+            decode(encode(batch([said])))
 
 
 @pytest.mark.slow
