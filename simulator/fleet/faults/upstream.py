@@ -33,20 +33,26 @@ class Leaf(NamedTuple):
 
 
 def dead_leaf(plan: Plan) -> None:
-    """F70, F71, F74: a leaf switch, or half of its ports and more, goes down under its jobs."""
+    """F70, F71, F74: a leaf switch, or half of its ports and more, goes down under its jobs.
+
+    Whether one trains at an onset is known when all are placed: another may have ended its job.
+    """
+    placed: list[tuple[Case, Leaf, float]] = []
     for case in plan.cases():
         lasts, spread = plan.draw("hours") * HOUR, plan.draw("spread_s")
         if place := _leaf(plan, lasts):
             count = max(FEWEST, round(plan.draw("share") * len(place.nodes)))
             struck = place._replace(nodes=plan.rng.permutation(place.nodes)[:count].tolist())
             late = plan.rng.uniform(0, spread, count).tolist()
-            trains = any(_trains(plan, node, place.onset) for node in struck.nodes)
-            _truth(plan, case, struck, lasts, more_s=0 if trains else REBOOT_S)
+            placed.append((case, struck, lasts))
             plan.inject(place.onset, partial(_down, ports=struck.ports, late=late, lasts=lasts))
             for node in struck.nodes:
                 kill_s = plan.draw("kill_minutes") * MINUTE
                 plan.kill(plan.job(node, place.onset), place.onset + kill_s)
                 plan.drain(node, place.onset, place.onset + lasts + MINUTE)
+    for case, struck, lasts in placed:
+        trains = any(_trains(plan, node, struck.onset) for node in struck.nodes)
+        _truth(plan, case, struck, lasts, more_s=0 if trains else REBOOT_S)
 
 
 def slow_leaf(plan: Plan) -> None:
