@@ -217,7 +217,8 @@ gpu.persistence_mode, gpu.mig_mode_current, ib_port.firmware, ib_port.mtu, ib_po
             )
             for fact, found in kept.facts.items():
                 came = _came(before[fact], found) if fact in before else set()
-                for device in self._since.deviating(frame.kind, fact) & found.same:
+                back = self._since.deviating(frame.kind, fact) & found.same
+                for device in sorted(back, key=lambda one: (one.host, one.id)):
                     self._since.drop(device, frame.kind, fact)
                     yield from self._standing.ends(device, _fault(frame.kind, fact), at)
                 for device, odd in found.odd.items():

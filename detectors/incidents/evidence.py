@@ -72,15 +72,17 @@ class Evidence(NamedTuple):
             strength(self.finding),
         )
 
-    def keys(self) -> set[Key]:
-        """What an incident with this finding is found by."""
-        places = {(site.level, site.name) for site in self.sites}
-        gpus = {
+    def keys(self) -> tuple[Key, ...]:
+        """What an incident with this finding is found by, its device first. In an order: of a set
+        each process has its own, and two gateways would differ where several are found.
+        """
+        places = ((site.level, site.name) for site in self.sites)
+        gpus = (
             ("device", self.device.host, "gpu", site.name)
             for site in self.sites
             if site.level == "gpu"
-        }
-        return {identity(self.device), *places, *gpus}
+        )
+        return tuple(dict.fromkeys((identity(self.device), *places, *gpus)))
 
     def gpus(self) -> tuple[str, ...]:
         """Ids of the GPUs that it is about: itself, or those that its NVLink ends at, its own

@@ -300,15 +300,20 @@ class Incidents(Stateful):
             self._finding(finding, at, changes)
         asked: list[Device] = []
         for one in list(self._book.open.values()):
-            about = {name: one.evidence[name].finding.device for name in one.standing}
+            about = {
+                name: each.finding.device
+                for name, each in one.evidence.items()
+                if name in one.standing
+            }
             if not one.evidence and one.reported is not None:
                 about[one.id] = one.reported.root  # a lemon
             asked += about.values()
             why = {name: self._presence.gone(device, at.mono_ns) for name, device in about.items()}
             gone = [name for name in about if why[name]]
-            for name in one.standing.intersection(gone):
-                self._away.keep(one.evidence[name].finding)
-                one.fresh_ns = at.mono_ns
+            for name in gone:
+                if name in one.standing:  # not a lemon, which is named by its incident
+                    self._away.keep(one.evidence[name].finding)
+                    one.fresh_ns = at.mono_ns
             one.standing.difference_update(gone)
             if gone and len(gone) == len(about):
                 self._book.close(one)

@@ -131,7 +131,7 @@ class IbCongestion(Blockwise):
                 break  # the switch explains its nodes
         for device, verdict in congested.items():
             yield from self._standing.holds(device, verdict, at)
-        for device in known - set(congested):
+        for device in sorted(known - set(congested), key=lambda one: one.id):
             yield from self._standing.ends(device, FAULT, at)
 
 

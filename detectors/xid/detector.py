@@ -371,11 +371,11 @@ class Xid(Stateful):
         """GPUs that began a new epoch while a page about them was open were repaired; a node that
         needs it every other day is suspect.
         """
-        for host in {
+        for host in dict.fromkeys(
             f.device.host
             for f in self._standing.all()
             if f.severity == "page" and f.device in restarted
-        }:
+        ):
             self._remedies.took(host, at.mono_ns)
             times = self._remedies.recent(host, at.mono_ns)
             if times >= MANY:

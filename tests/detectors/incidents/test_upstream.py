@@ -81,3 +81,19 @@ def test_warm_nodes_of_a_rack_are_the_rack() -> None:
             story.wait(60)
         story.wait(120)
         assert story.open.keys() == roots
+
+
+def test_what_a_switch_explains_is_said_in_one_order() -> None:
+    """Every process says the same, so that two gateways and a replay agree: the oldest incident
+    takes in the switch, then the others of jobs behind it, by the names of the jobs.
+    """
+    story, _ = fabric(leaf="leaf1")
+    for number, host in enumerate(HOSTS):
+        story.happens("job_started", node(host), job=f"own{number}", gpus=gpu(0, host).id)
+    first, *others = (
+        story.finds(gpu(0, host), "hang/undecided", detector="hang") for host in HOSTS[:8]
+    )
+    cause = story.finds(Device("leaf1", "switch", "leaf1"), "ib/switch_down", "ticket")
+    told = story.told[-1]
+    assert told.root.id == "leaf1"
+    assert list(told.findings) == [each.id for each in (first, cause, *others)]
