@@ -3,9 +3,9 @@
     nice -n 10 python -m benchmarks.fleet_verdicts --seed 41001 --keep FOLDER
 
 Each verdict has runs of its scenario, most with more nodes, hence more cases, than the scenario
-says, until it has ``--cases``. All detectors judge the joined frames; an alert that is about no fault of
-the run counts against precision whatever its class, if it is a ticket or a page. Results of runs
-are kept in FOLDER, and a run whose result is there is not made again.
+says, until it has ``--cases``. All detectors judge the joined frames; an alert that is about no
+fault of the run counts against precision whatever its class, if it is a ticket or a page. Results
+of runs are kept in FOLDER, and a run whose result is there is not made again.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NamedTuple
 
 from detectors.incidents.evidence import Evidence, Key, identity
@@ -108,6 +109,8 @@ class Book:
 
     def __init__(self) -> None:
         self.open: dict[str, OpenIncident] = {}
+        self._order: dict[str, int] = {}  # in which they got their first finding
+        self._numbers = count()
         self._by_key: dict[Key, dict[str, None]] = {}
         self._by_finding: dict[str, str] = {}
 
@@ -120,9 +123,11 @@ class Book:
         return self.open.get(self._by_finding.get(finding, ""))
 
     def with_any(self, keys: Iterable[Key]) -> list[OpenIncident]:
-        """The open incidents with one of these keys."""
-        names = dict.fromkeys(name for key in keys for name in self._by_key.get(key, ()))
-        return [self.open[name] for name in names if name in self.open]
+        """The open incidents with one of these keys, the first first: after a restart too, whatever
+        they were about by and by.
+        """
+        names = {name for key in keys for name in self._by_key.get(key, ()) if name in self.open}
+        return [self.open[name] for name in sorted(names, key=self._order.__getitem__)]
 
     def add(self, incident: OpenIncident, one: Evidence) -> None:
         """A finding is evidence of an incident from now on, and of no other."""
@@ -131,6 +136,8 @@ class Book:
         self._index(incident, one.keys())
 
     def _index(self, incident: OpenIncident, keys: Iterable[Key]) -> None:
+        if incident.id not in self._order:
+            self._order[incident.id] = next(self._numbers)
         for key in keys:
             incident.keys.add(key)
             self._by_key.setdefault(key, {})[incident.id] = None
@@ -138,6 +145,7 @@ class Book:
     def close(self, incident: OpenIncident) -> None:
         """Forget an incident."""
         self.open.pop(incident.id, None)
+        self._order.pop(incident.id, None)
         for key in incident.keys:
             self._by_key[key].pop(incident.id, None)
             if not self._by_key[key]:
@@ -156,6 +164,7 @@ class Book:
 
         def commit() -> None:
             self.open, self._by_key, self._by_finding = {one.id: one for one in opened}, {}, {}
+            self._order.clear()
             for one in opened:
                 self._index(one, set(one.keys))
                 self._by_finding |= dict.fromkeys(one.evidence, one.id)

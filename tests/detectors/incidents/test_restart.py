@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from detectors.incidents.book import Book, OpenIncident
+from detectors.incidents.evidence import Evidence
+from detectors.incidents.graph import FaultSite
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device
 from tests.detectors.incidents.story import Story, gpu, node, port
+from tests.fakes import START_NS
 
 DEVICES = (
     gpu(0),
@@ -73,6 +77,27 @@ def _step(
 
 def _severity(value: object) -> Severity:
     return "page" if value == "page" else "ticket" if value == "ticket" else "record"
+
+
+def test_incidents_are_found_in_the_order_in_which_they_opened() -> None:
+    """Also those that came to be about a place later, and after a restart too: of two that are
+    equally new the same one takes in what follows.
+    """
+
+    def about(host: str, *places: str) -> Evidence:
+        finding = Finding("d", node(host), "f", "onset", "page", START_NS, START_NS, "It is.")
+        return Evidence(finding, tuple(FaultSite("job", each) for each in places), 0, 0)
+
+    book = Book()
+    for name in ("old", "new"):
+        book.open[name] = OpenIncident(name, START_NS, 0, 0, 0)
+        book.add(book.open[name], about(name))
+    for name in ("new", "old"):
+        book.add(book.open[name], about(f"{name}-later", "j1"))
+    other = Book()
+    other.prepare(book.state())()
+    for each in (book, other):
+        assert [one.id for one in each.with_any([("job", "j1")])] == ["old", "new"]
 
 
 @pytest.mark.slow
