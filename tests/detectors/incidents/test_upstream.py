@@ -94,6 +94,6 @@ def test_what_a_switch_explains_is_said_in_one_order() -> None:
         story.finds(gpu(0, host), "hang/undecided", detector="hang") for host in HOSTS[:8]
     )
     cause = story.finds(Device("leaf1", "switch", "leaf1"), "ib/switch_down", "ticket")
-    told = story.told[-1]
-    assert told.root.id == "leaf1"
-    assert list(told.findings) == [each.id for each in (first, cause, *others)]
+    last = story.told[-1]
+    assert last.root.id == "leaf1"
+    assert list(last.findings) == [each.id for each in (first, cause, *others)]
