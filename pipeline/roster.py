@@ -3,8 +3,8 @@
 Detectors compare the identity of a frame's devices, and find each device's memory by it. So a host
 that sent nothing keeps its rows, with nothing observed in them, until it is forgotten.
 
-Rows and events are in the order of the hosts' names, in whatever order the hosts came: a gateway and
-a replay, to which they come in other orders, find the same in the same order.
+Rows and events are in the order of the hosts' names, in whatever order the hosts came: a gateway
+and a replay, to which they come in other orders, find the same in the same order.
 """
 
 from __future__ import annotations
