@@ -65,7 +65,7 @@ class Streaming:
     url = "http://site"
 
     def __init__(self, body: bytes) -> None:
-        self._body = body
+        self._body, self.only = body, dict[str, str]()
 
     @contextmanager
     def stream(self, *_: object) -> Iterator[Any]:
