@@ -151,7 +151,7 @@ class Roster:
             self._frame(source, kind, by_kind[kind], boots, time_ns)
             for kind in sorted(by_kind, key=_ORDER.__getitem__)
         )
-        spoke = sorted((o for o in observations if o.events or o.unread), key=_host)
+        eventful = sorted((o for o in observations if o.events or o.unread), key=_host)
         self._writing.done()
         return Observation(
             source,
@@ -162,8 +162,8 @@ class Roster:
             self._mono_ns,
             max(o.duration_ns for o in observations),
             frames=frames,
-            events=tuple(chain.from_iterable(o.events for o in spoke)),
-            unread=tuple(chain.from_iterable(o.unread for o in spoke)),
+            events=tuple(chain.from_iterable(o.events for o in eventful)),
+            unread=tuple(chain.from_iterable(o.unread for o in eventful)),
         )
 
     def forget(self, hosts: Sequence[str]) -> None:

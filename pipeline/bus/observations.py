@@ -21,8 +21,8 @@ from pipeline.plain import finding_from, incident_from, plain, plain_event, valu
 
 LARGEST = (1 << 63) - 1  # of a time in nanoseconds, and of a number of an event
 MAX_TEXT = 64 << 10  # characters of one text
-# But of this attribute of an event: what NCCL says of a communicator (pipeline/nccl/wire.py), 200
-# characters a rank. The 65,536 ranks that a node reads at most are 12 million.
+# But of this attribute of an event: what NCCL says of a communicator (pipeline/nccl/wire.py), 208
+# characters a rank in replies of the simulated RAS: 60,000 ranks, more than a message of 1 MiB has.
 DOCUMENT, MAX_DOCUMENT = "document", 12 << 20
 TEXTS = ("source", "boot_id")
 NUMBERS = ("seq", "time_ns", "mono_ns", "duration_ns")
