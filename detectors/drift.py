@@ -26,7 +26,7 @@ from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, Component, Stateful, from_text_array, text_array
 from pipeline.clock import Instant
 from pipeline.finding import Finding, Severity
-from pipeline.frame import Device, Frame
+from pipeline.frame import Device, Frame, same_devices
 from pipeline.joined import part_of
 from pipeline.observation import Observation
 
@@ -210,7 +210,11 @@ gpu.persistence_mode, gpu.mig_mode_current, ib_port.firmware, ib_port.mtu, ib_po
     def _compare(self, frame: Frame, host: str, at: Instant) -> Iterator[Finding]:
         gauges, key = self._gauges(frame), (frame.kind, host)
         kept = self._kept.get(key)
-        if kept is None or kept.devices is not frame.devices or not _equal(kept.gauges, gauges):
+        if (
+            kept is None
+            or not same_devices(kept.devices, frame.devices)
+            or not _equal(kept.gauges, gauges)
+        ):
             before = kept.facts if kept is not None else {}
             kept = self._kept[key] = _Compared(
                 frame.devices, gauges, self._differences(frame, gauges)

@@ -58,7 +58,10 @@ def same_devices(before: tuple[Device, ...], now: tuple[Device, ...]) -> bool:
     """Whether these are the same devices with the same attributes, in the same order."""
     return before is now or (
         before == now
-        and all(old.attributes == new.attributes for old, new in zip(before, now, strict=True))
+        and all(
+            old is new or old.attributes == new.attributes
+            for old, new in zip(before, now, strict=True)
+        )
     )
 
 

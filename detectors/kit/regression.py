@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +9,7 @@ from detectors.kit.columns import Columns
 from detectors.kit.roll import Roll
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit
+from detectors.kit.stats import GroupSums
 
 # The voltage with the clock, and the units that switch.
 CAUSES = ("clock", "tensor", "dram")
@@ -40,50 +39,43 @@ class Regressions:
 
     def beta(self, row: int) -> NDArray[np.float64]:
         """The coefficients for a row, (cause,)."""
-        number = 0 if self._roll is None else self._roll.now[self._columns.nodes()[row]]
+        number = self._pools()[row]
         beta: NDArray[np.float64] = self._beta[number]
         return beta
 
     def predict(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """What the causes (cause, row) explain, (row,)."""
-        explained = np.full(x.shape[1], np.nan)
-        for number, rows in self._pools():
-            explained[rows] = self._beta[number] @ x[:, rows]
+        numbers = self._pools()  # which may make new ones
+        explained: NDArray[np.float64] = (self._beta[numbers].T * x).sum(axis=0)
         return explained
 
     def learn(self, x: NDArray[np.float64], y: NDArray[np.float64], use: NDArray[np.bool_]) -> None:
         """One block: causes (cause, row) and what they should explain, (row,)."""
-        use = use & np.isfinite(x).all(axis=0) & np.isfinite(y)
-        for number, rows in self._pools():
-            if use[rows].any():
-                self._learn(number, x[:, rows][:, use[rows]], y[rows][use[rows]])
-
-    def _learn(self, number: int, x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-        known = self._beta[number] @ x
-        y = known + np.clip(y - known, -CLIP, CLIP)
-        self._xx[number] = FORGET * self._xx[number] + x @ x.T
-        self._xy[number] = FORGET * self._xy[number] + x @ y
+        known = self.predict(x)
+        use = use & np.isfinite(known) & np.isfinite(y)
+        x, y, known = x[:, use], y[use], known[use]
+        sums = GroupSums(self._pools()[use])
+        pools = sums.groups
+        self._xx[pools] = FORGET * self._xx[pools] + sums.products(x)
+        bounded = known + np.clip(y - known, -CLIP, CLIP)
+        self._xy[pools] = FORGET * self._xy[pools] + sums.of(x * bounded).T
         ridge = PRIOR_WEIGHT * np.eye(len(CAUSES))
-        solved = np.linalg.solve(self._xx[number] + ridge, self._xy[number] + ridge @ PRIOR)
-        self._beta[number] = np.clip(solved, 0.0, MOST)
+        right = self._xy[pools] + ridge @ PRIOR
+        solved = np.linalg.solve(self._xx[pools] + ridge, right[..., None])[..., 0]
+        self._beta[pools] = np.clip(solved, 0.0, MOST)
 
-    def _pools(self) -> Iterator[tuple[int, slice | NDArray[np.intp]]]:
-        """The number of each regression, and the rows that it is of."""
+    def _pools(self) -> NDArray[np.intp]:
+        """The number of the regression that each row is of, (row,)."""
         if self._roll is None:
-            yield 0, slice(None)
-            return
+            return np.zeros(len(self._columns), np.intp)
         more = len(self._roll.names) - len(self._beta)
         if more > 0:
             n = len(CAUSES)
             self._xx = np.concatenate((self._xx, np.zeros((more, n, n))))
             self._xy = np.concatenate((self._xy, np.zeros((more, n))))
             self._beta = np.concatenate((self._beta, np.tile(PRIOR, (more, 1))))
-        node = self._columns.nodes()
-        order = np.argsort(node, kind="stable")
-        counts = np.bincount(node, minlength=len(self._roll.now))
-        for place, rows in enumerate(np.split(order, np.cumsum(counts)[:-1])):
-            if len(rows):
-                yield int(self._roll.now[place]), rows
+        pools: NDArray[np.intp] = self._roll.now[self._columns.nodes()]
+        return pools
 
     def state(self) -> State:
         """The normal equations; of one node as they are, of several one after the other."""

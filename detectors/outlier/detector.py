@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from detectors.kit.block_clock import BlockMeans
 from detectors.kit.blockwise import Blockwise
-from detectors.kit.columns import Columns, Ring, rows_where
+from detectors.kit.columns import Columns, Ring
 from detectors.kit.findings import Verdict
 from detectors.kit.groups import Groups
 from detectors.kit.instants import Times, ago, instant_of
 from detectors.kit.page import Default, Needs, Page, gpu_columns
 from detectors.kit.peers import ACTIVE_PERCENT, Peers
 from detectors.kit.readings import reading
+from detectors.kit.stats import GroupSums
 from detectors.outlier.classes import Models
 from detectors.outlier.shrinkage import distances
 from pipeline.clock import SECOND_NS
@@ -154,19 +155,13 @@ class Outlier(Blockwise):
         columns, means = self._columns, self._means.close()
         y, works = self._centred([means[f"q{j}"] for j in range(len(QUANTITIES))])
         ready = works & (columns["learnt"] >= OWN_BLOCKS)
-        away, beyond, known = (
-            y - columns["own"],
-            np.zeros(len(columns), np.bool_),
-            np.zeros(len(columns), np.bool_),
-        )
-        numbers, findings = self._classes.of(columns.devices), list[Finding]()
-        for number, name in enumerate(self._classes.names):
-            rows = np.flatnonzero(ready & (numbers == number))
-            if len(rows):
-                far = self._judge(name, rows, away[:, rows].T, at, findings)
-                known[rows] = far is not None
-                beyond[rows] = False if far is None else far
-        yield from findings
+        rows = np.flatnonzero(ready)
+        beyond, known = (np.zeros(len(columns), np.bool_) for _ in range(2))
+        if len(rows):
+            away = (y - columns["own"])[:, rows]
+            classes = self._classes.of(columns.devices)[rows]
+            known[rows], beyond[rows], findings = self._judge(rows, classes, away, at)
+            yield from findings
         columns["history"] = np.where(
             known, (columns["history"] << 1 | beyond) & ((1 << OF_LAST) - 1), columns["history"]
         )
@@ -205,40 +200,51 @@ class Outlier(Blockwise):
 
     def _judge(
         self,
-        name: str,
         rows: NDArray[np.intp],
+        classes: NDArray[np.int64],
         vectors: NDArray[np.float64],
         at: Times,
-        findings: list[Finding],
-    ) -> NDArray[np.bool_] | None:
-        """Which rows of one class are beyond its limit, None where it is not known yet; report
-        those that often were, learn the others.
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], list[Finding]]:
+        """Which rows can be judged and which of them are beyond the limit of their class, and what
+        is to be said of those that often were; learn the others.
         """
-        first = self._columns.devices[rows[0]]
-        now_ns = instant_of(at, first).mono_ns
-        if self._columns.joined:
-            name = f"{first.host}/{name}"
-        model = self._models.of(name, now_ns)
-        precision = model.precision()
-        if precision is None:
-            model.learn(vectors, None)
-            return None
-        d2, parts = distances(vectors, precision)
-        limit = (
-            model.limit(self._tail) if now_ns - model.first_ns >= self._warm_ns else float("inf")
-        )
-        far: NDArray[np.bool_] = d2 > limit
+        groups = GroupSums(classes)
+        models, now_ns = self._models_of(groups, rows, at)
+        place = np.searchsorted(groups.groups, classes)
+        known = self._models.known(models)
+        d2, parts = distances(vectors, self._models.precision(models), place)
+        warm = now_ns - self._models.first_ns[models] >= self._warm_ns
+        limits = np.full(len(models), np.inf)
+        limits[warm] = self._models.limits(models[warm], self._tail)
+        far = known[place] & (d2 > limits[place])
         often = (
             np.bitwise_count((self._columns["history"][rows] << 1 | far) & ((1 << OF_LAST) - 1))
             >= RUN
         )
-        for n in rows_where(far & often):
-            verdict = _verdict(float(d2[n]), limit, parts[n], vectors[n])
+        findings: list[Finding] = []
+        for n in groups.order[(far & often)[groups.order]].tolist():
+            limit = float(limits[place[n]])
+            verdict = _verdict(float(d2[n]), limit, parts[:, n], vectors[:, n])
             device = self._columns.devices[rows[n]]
             since_ns = ago(at, device, RUN * BLOCK_S)
             findings += self._standing.holds(device, verdict, at, since_ns)
-        model.learn(vectors[~far], d2[~far])
-        return far
+        model, counted = models[place], known[place] & ~far
+        self._models.learn(vectors[:, ~far], model[~far])
+        self._models.count(d2[counted], model[counted])
+        return known[place], far, findings
+
+    def _models_of(
+        self, groups: GroupSums, rows: NDArray[np.intp], at: Times
+    ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """The model of each class, and its time in elapsed ns, both (class,). Where nodes are
+        joined each has models of its own.
+        """
+        devices = [self._columns.devices[row] for row in rows[groups.first].tolist()]
+        now_ns = np.array([instant_of(at, device).mono_ns for device in devices], np.int64)
+        names = [self._classes.names[number] for number in groups.groups.tolist()]
+        if self._columns.joined:
+            names = [f"{one.host}/{name}" for one, name in zip(devices, names, strict=True)]
+        return self._models.numbers(names, now_ns), now_ns
 
 
 def _class(gpu: Device) -> str:

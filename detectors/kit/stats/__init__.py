@@ -16,6 +16,7 @@ from detectors.kit.stats.counts import (
     poisson_k,
 )
 from detectors.kit.stats.cusum import cusum, h_for_arl, siegmund_arl
+from detectors.kit.stats.group_sums import GroupSums
 from detectors.kit.stats.moments import Moments, alpha_of, ew_update
 from detectors.kit.stats.peers import (
     grouped_median,
@@ -27,6 +28,7 @@ from detectors.kit.stats.peers import (
 from detectors.kit.stats.trend import theil_sen
 
 __all__ = [
+    "GroupSums",
     "Moments",
     "add_sample",
     "alpha_of",
