@@ -176,6 +176,7 @@ gpu.persistence_mode, gpu.mig_mode_current, ib_port.firmware, ib_port.mtu, ib_po
         }
         self._clocks = {kind: BlockClock(BLOCK_S) for kind in FACTS}
         self._seen = {kind: _Seen() for kind in FACTS}
+        self._unchanged = {kind: _Unchanged() for kind in FACTS}
         self._kept: dict[tuple[str, str], _Compared] = {}  # by kind, and node where joined
         self._since, self._elapsed, self._standing = _Since(), Elapsed(), FindingTracker(self.name)
 
@@ -195,7 +196,13 @@ gpu.persistence_mode, gpu.mig_mode_current, ib_port.firmware, ib_port.mtu, ib_po
             self._seen[frame.kind].see(frame)
             clock = self._clocks[frame.kind]
             # Several sources may read devices of one kind, each at its own times.
-            for _, then in clock.each(clock.turned_at(at), at, singly=True):
+            turned = clock.turned_at(at)
+            if frame.nodes is not None and np.any(turned):
+                unchanged = self._unchanged[frame.kind].nodes(frame, self._gauges(frame))
+                for _, then in clock.each(np.where(unchanged, turned, 0), at):
+                    findings += self._standing.due(then)
+                turned = np.where(unchanged, 0, turned)
+            for _, then in clock.each(turned, at, singly=True):
                 findings += [*self._of_frame(frame, then), *self._standing.due(then)]
         return findings
 
@@ -206,6 +213,8 @@ gpu.persistence_mode, gpu.mig_mode_current, ib_port.firmware, ib_port.mtu, ib_po
             return
         (host,) = at.nodes
         yield from self._compare(part_of(frame, host), host, at.only(host))
+        facts = self._kept[frame.kind, host].facts
+        self._unchanged[frame.kind].compared(host, differs=any(one.odd for one in facts.values()))
 
     def _compare(self, frame: Frame, host: str, at: Instant) -> Iterator[Finding]:
         gauges, key = self._gauges(frame), (frame.kind, host)
@@ -420,6 +429,38 @@ class _Seen:
 
 def _gauges_of(frame: Frame) -> NDArray[np.float64]:
     return np.stack([reading(frame, name) for name in (*MODES[frame.kind], *LIMITS)])
+
+
+class _Unchanged:
+    """Which of joined nodes show the gauges with which they were compared last, and differed in
+    nothing: they need not be compared again.
+    """
+
+    def __init__(self) -> None:
+        self._devices: tuple[Device, ...] = ()
+        self._names: tuple[str, ...] = ()
+        self._now = self._last = np.zeros((0, 0))  # (gauge, device)
+        self._node_of, self._calm = np.zeros(0, np.intp), np.zeros(0, np.bool_)
+
+    def nodes(self, frame: Frame, gauges: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+        """Of a joined frame, (node,)."""
+        nodes = frame.nodes
+        assert nodes is not None  # noqa: S101 - asked for where nodes are joined
+        self._now = np.stack((*gauges.values(), np.zeros(len(frame.devices))))
+        if frame.devices is not self._devices or nodes.names is not self._names:
+            self._devices, self._names, self._node_of = frame.devices, nodes.names, nodes.node_of
+            self._last, self._calm = self._now.copy(), np.zeros(len(nodes.names), np.bool_)
+        same = (self._now == self._last) | (np.isnan(self._now) & np.isnan(self._last))
+        differing = self._node_of[~same.all(axis=0)]
+        equal = np.bincount(differing, minlength=len(self._calm)) == 0
+        return np.asarray(self._calm & equal)
+
+    def compared(self, host: str, *, differs: bool) -> None:
+        """A node was, with the gauges of the frame that was asked about."""
+        place = self._names.index(host)
+        rows = self._node_of == place
+        self._last[:, rows] = self._now[:, rows]
+        self._calm[place] = not differs
 
 
 class _Since:

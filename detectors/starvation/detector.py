@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,7 @@ WORKS_PERCENT = 20.0
 # Blocks: a save of one to three minutes is no wait. Whether tasks wait is not measured where a GPU
 # is idle, or requests take long: an evaluation may use the GPU less just then. That must last.
 AFTER, UNMEASURED_AFTER, CLEAR = 4, 10, 2
+NOBODY = np.zeros(0, np.int64)
 
 PAGE = Page(
     formula=(
@@ -70,6 +72,16 @@ PAGE = Page(
 )
 
 
+class _Allocated(NamedTuple):
+    """Rows of each job's GPUs on each host; and of each GPU, (gpu,), the number of that group and
+    of its job, 0 where it has none.
+    """
+
+    rows: dict[tuple[str, str], list[int]]
+    group: NDArray[np.int64]
+    job: NDArray[np.int64]
+
+
 class Starvation(Blockwise):
     """For each GPU of a job what it waits for, in minutes: an info finding, never an alert.
 
@@ -94,6 +106,7 @@ class Starvation(Blockwise):
             reported_wait=0,
         )
         self._nodes, self._jobs = Columns(**fills()), JobTracker()
+        self._known: tuple[object, int, _Allocated] = (None, -1, _Allocated({}, NOBODY, NOBODY))
         self._pressure = Pressure(self._nodes)
         self._job_groups = Columns(**job_fills())
         self._job_pressure = JobPressure(self._job_groups)
@@ -132,15 +145,20 @@ class Starvation(Blockwise):
     def _block(self, at: Times) -> Iterator[Finding]:
         """Judge, then learn."""
         columns, means = self._columns, self._means.close()
-        groups, begins = self._groups()
+        allocated = self._allocated()
+        begins = self._other_job(allocated.job)
         usual = {name: columns[f"usual_{name}"] for name in (*USUAL, *PRESSURES)}
         slow = self._slow()
-        now = {**means, **self._pressures(groups)}
+        now = {**means, **self._pressures(allocated.rows)}
         held_up = {host for host, one in slow.items() if one.clear}
-        now["storage"] = np.array([float(gpu.host in held_up) for gpu in columns.devices])
+        now["storage"] = np.zeros(len(columns))
+        if held_up:
+            now["storage"][:] = [gpu.host in held_up for gpu in columns.devices]
         known = (columns["learned"] >= LEARNED) & (columns["job"] != 0)
         found = np.where(known, waits(now, usual), 0)
-        found = np.where(np.isfinite(means["used"]), _agreed(found, groups), columns["code"])
+        found = np.where(
+            np.isfinite(means["used"]), _agreed(found, allocated.group), columns["code"]
+        )
         columns["run"] = np.where(found == columns["code"], columns["run"] + 1, 1)
         columns["code"] = found
         seen = waits({**now, "storage": np.zeros(len(columns))}, usual)
@@ -174,20 +192,29 @@ class Starvation(Blockwise):
                     found[host] = one
         return found
 
-    def _groups(self) -> tuple[dict[tuple[str, str], list[int]], NDArray[np.bool_]]:
-        """Rows of each job on each node; and which GPUs, (gpu,), have another job than a block
-        ago: they begin again. Another step is the same job.
+    def _allocated(self) -> _Allocated:
+        """Who has which GPU; worked out again only where devices or jobs change."""
+        devices, key = self._columns.devices, (self._columns.devices, self._jobs.version)
+        if self._known[0] is not key[0] or self._known[1] != key[1]:
+            rows = dict[tuple[str, str], list[int]]()
+            for row, gpu in enumerate(devices):
+                if job := self._jobs.of(gpu.host, gpu.id):
+                    rows.setdefault((gpu.host, job), []).append(row)
+            group, job_of = (np.zeros(len(devices), np.int64) for _ in range(2))
+            for number, ((_, job), of_job) in enumerate(rows.items(), start=1):
+                group[of_job], job_of[of_job] = number, 1 + zlib.crc32(base(job).encode())
+            self._known = (*key, _Allocated(rows, group, job_of))
+        return self._known[2]
+
+    def _other_job(self, job_of: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which GPUs, (gpu,), have another job than a block ago: they begin again. Another step is
+        the same job.
         """
-        columns, groups = self._columns, dict[tuple[str, str], list[int]]()
-        numbers = np.zeros(len(columns), np.int64)
-        for row, gpu in enumerate(columns.devices):
-            if job := self._jobs.of(gpu.host, gpu.id):
-                groups.setdefault((gpu.host, job), []).append(row)
-                numbers[row] = 1 + zlib.crc32(base(job).encode())
-        other = numbers != columns["job"]
+        columns = self._columns
+        other = np.asarray(job_of != columns["job"])
         columns.reset(other, "learned", "code", "run", *_usual())
-        columns["job"] = numbers
-        return groups, other
+        columns["job"] = job_of
+        return other
 
     def _learn(self, now: dict[str, Floats], one_job: NDArray[np.bool_]) -> None:
         """From minutes of work of ``one_job`` in which nothing is waited for."""
@@ -256,10 +283,9 @@ def _fault(code: int) -> str:
     return f"starvation/{WAITS[code]}"
 
 
-def _agreed(codes: Codes, groups: dict[tuple[str, str], list[int]]) -> Codes:
+def _agreed(codes: Codes, group: NDArray[np.int64]) -> Codes:
     """The answer of most GPUs of each job on each node; of equally many the stronger."""
-    agreed = np.zeros(len(codes), np.int64)
-    for rows in groups.values():
-        counts = np.bincount(codes[rows], minlength=len(WAITS))
-        agreed[rows] = int(np.argmax(counts))
-    return agreed
+    among = (group * len(WAITS) + codes)[group > 0]
+    counts = np.bincount(among, minlength=(int(group.max(initial=0)) + 1) * len(WAITS))
+    agreed = counts.reshape(-1, len(WAITS)).argmax(axis=1)[group]
+    return np.where(group > 0, agreed, 0)
