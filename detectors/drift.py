@@ -219,14 +219,11 @@ gpu.persistence_mode, gpu.mig_mode_current, ib_port.firmware, ib_port.mtu, ib_po
     def _compare(self, frame: Frame, host: str, at: Instant) -> Iterator[Finding]:
         gauges, key = self._gauges(frame), (frame.kind, host)
         kept = self._kept.get(key)
-        if (
-            kept is None
-            or not same_devices(kept.devices, frame.devices)
-            or not _equal(kept.gauges, gauges)
-        ):
-            before = kept.facts if kept is not None else {}
+        before = kept.facts if kept is not None else {}
+        still = _still(kept, frame, gauges) if kept is not None else {}
+        if kept is None or len(still) < len(before):
             kept = self._kept[key] = _Compared(
-                frame.devices, gauges, self._differences(frame, gauges)
+                frame.devices, gauges, self._differences(frame, gauges, still)
             )
             for fact, found in kept.facts.items():
                 came = _came(before[fact], found) if fact in before else set()
@@ -258,12 +255,19 @@ gpu.persistence_mode, gpu.mig_mode_current, ib_port.firmware, ib_port.mtu, ib_po
         return gauges
 
     def _differences(
-        self, frame: Frame, gauges: Mapping[str, NDArray[np.float64]]
+        self,
+        frame: Frame,
+        gauges: Mapping[str, NDArray[np.float64]],
+        still: Mapping[str, _Found],
     ) -> dict[str, _Found]:
-        """Who differs in what, and who does not, by fact."""
+        """Who differs in what, and who does not, by fact; what ``still`` holds is known."""
         most = max(ROLLOUT_HOSTS, ROLLOUT_SHARE * len({device.host for device in frame.devices}))
         facts = {}
-        for fact, values in _values(frame, gauges).items():
+        for fact in (*FACTS[frame.kind], *gauges):
+            if fact in still:
+                facts[fact] = still[fact]
+                continue
+            values = _values(frame, gauges, fact)
             wanted = self._wanted(frame, fact, values)
             odd: dict[Device, tuple[str, str, str]] = {}
             same = set()
@@ -330,16 +334,11 @@ def mistakes(declared: Mapping[str, str]) -> Iterator[str]:
             yield f"{key}: {value!r} is not a whole number of watts"
 
 
-def _values(frame: Frame, gauges: Mapping[str, NDArray[np.float64]]) -> dict[str, list[str]]:
-    """Each fact of each device as text, empty where it is not known."""
-    facts = {
-        fact: [_text(fact, device.attributes.get(fact, "")) for device in frame.devices]
-        for fact in FACTS[frame.kind]
-    }
-    return facts | {
-        name: ["" if np.isnan(x) else f"{x:.0f}" for x in gauge.tolist()]
-        for name, gauge in gauges.items()
-    }
+def _values(frame: Frame, gauges: Mapping[str, NDArray[np.float64]], fact: str) -> list[str]:
+    """A fact of each device as text, empty where it is not known."""
+    if fact in gauges:
+        return ["" if np.isnan(x) else f"{x:.0f}" for x in gauges[fact].tolist()]
+    return [_text(fact, device.attributes.get(fact, "")) for device in frame.devices]
 
 
 def _text(fact: str, value: str) -> str:
@@ -357,6 +356,20 @@ def _version(fact: str, text: str) -> list[int]:
     if fact == "vbios":
         return [int(number, 16) for number in re.findall(r"[0-9A-Fa-f]{1,15}", text)]
     return [int(number) for number in re.findall(r"[0-9]{1,18}", text)]
+
+
+def _still(
+    kept: _Compared, frame: Frame, gauges: Mapping[str, NDArray[np.float64]]
+) -> dict[str, _Found]:
+    """What is as it was when it was compared last."""
+    if not same_devices(kept.devices, frame.devices):
+        return {}
+    changed = {
+        name
+        for name, now in gauges.items()
+        if not np.array_equal(kept.gauges[name], now, equal_nan=True)
+    }
+    return {fact: found for fact, found in kept.facts.items() if fact not in changed}
 
 
 def _fault(kind: str, fact: str) -> str:
@@ -387,12 +400,6 @@ def _verdict(kind: str, fact: str, odd: _Odd, *, stopped: bool) -> Verdict:
         f"Its {words} is {value}{unit} instead of {want}{unit}, {against}.{more}",
         (f"{kind} {words}: {value}{unit}, wanted {want}{unit}",),
     )
-
-
-def _equal(
-    before: Mapping[str, NDArray[np.float64]], now: Mapping[str, NDArray[np.float64]]
-) -> bool:
-    return all(np.array_equal(before[name], now[name], equal_nan=True) for name in now)
 
 
 class _Seen:
