@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from detectors.drift import Drift
+from detectors.outlier import Outlier
+from pipeline.interfaces import Detector
 
 SPREAD = (0.06, 0.03, 0.01, 0.005, -0.005, -0.01, -0.03, -0.06)  # of silicon, by device
 BAD = 4  # the device at fault
@@ -32,6 +36,10 @@ class Case:
     ramps: Values = field(default_factory=dict)  # gauges of the bad device that grow per second
     one_each_s: Values = field(default_factory=dict)  # its counters that grow by one so often
     most: Values = field(default_factory=dict)  # counters that stick at this value
+    orders_a_day: Values = field(default_factory=dict)  # its counters that grow faster and faster
+    make: Callable[[], Detector] | None = None  # as no node has it by default
+    block_s: float = 60.0  # after which its detector judges
+    of_fleet: bool = True  # whether nodes beside it change nothing of it
 
 
 _WORKS = {
@@ -49,6 +57,7 @@ _WORKS = {
     "compute_processes": 1,
     "memory_used_bytes": 60e9,
     "mig_mode_current": 0,
+    "persistence_mode": 1,
     "throttled_power_cap_nanoseconds": 0,
     "throttled_hw_thermal_nanoseconds": 0,
     "throttled_sw_thermal_nanoseconds": 0,
@@ -94,6 +103,7 @@ _PORT = {
     "transmit_words": 1.5e9,
     "receive_words": 1.5e9,
     "transmit_wait_ticks": 100,
+    "fec_corrected_blocks": 1,
 }
 
 
@@ -108,6 +118,14 @@ def _port(detector: str, fault: str, bad: Values, bad_s: float, **more: object) 
 _CLOCKS = ("sm_clock_megahertz",)
 CASES = (
     _gpu("availability", "gpu_lost", {"state": 1}, 300),
+    _gpu(
+        "drift",
+        "drift/gpu_persistence_mode",
+        {"persistence_mode": 0},
+        5400,
+        make=lambda: Drift({"gpu.persistence_mode": "1"}),
+        block_s=600.0,
+    ),
     _gpu("ecc", "ecc/remap_pending", {"row_remap_pending": 1}, 600),
     _gpu("frozen", "observability/frozen", {"energy_millijoules": 0}, 900),
     _gpu("hang", "hang/in_flight", _WAITS, 700, warm_s=2000, of_node=True, jobs=True),
@@ -129,6 +147,15 @@ CASES = (
         {"throttled_power_cap_nanoseconds": 8e8, "sm_clock_megahertz": 1700},
         1200,
     ),
+    _gpu(
+        "outlier",
+        "outlier",
+        {"power_milliwatts": 480e3, "temperature_celsius": 75},
+        1800,
+        warm_s=13 * 3600,
+        # Few enough healthy blocks know a limit that one in a hundred of them lies beyond.
+        make=lambda: Outlier(warm_ns=0, tail=1e-2),
+    ),
     _gpu("power_limit", "power_limit/low", {"power_limit_enforced_milliwatts": 500e3}, 1200),
     _gpu(
         "slow_node",
@@ -140,14 +167,40 @@ CASES = (
         wander=_CLOCKS,
         jobs=True,
     ),
+    _gpu(
+        "starvation",
+        "starvation/nothing",
+        {"gpu_utilization_percent": 0, **_WAITS},
+        2400,
+        warm_s=2400,
+        of_node=True,
+        jobs=True,
+    ),
     _gpu("straggler", "straggler", {"sm_clock_megahertz": 1600}, 600, warm_s=1800, wander=_CLOCKS),
     _gpu("throttle", "thermal/hw_slowdown", {"throttled_hw_thermal_nanoseconds": 5e8}, 600),
     _gpu("thermal_imminent", "thermal/imminent", {}, 130, ramps={"temperature_celsius": 0.2}),
+    _gpu(
+        "thermal_rack",
+        "thermal/cooling",
+        {"temperature_celsius": 75},
+        3600,
+        warm_s=2 * 3600,
+        of_node=True,
+        of_fleet=False,  # half of four nodes that become warm are a room
+    ),
     _gpu(
         "waste",
         "waste/memory",
         {"gpu_utilization_percent": 0, "compute_processes": 0},
         1200,
+    ),
+    _port(
+        "fec_tail",
+        "ib/fec_tail",
+        {},
+        26 * 3600,
+        orders_a_day={"fec_corrected_blocks": 3.0},
+        block_s=3600.0,
     ),
     _port("ib_ber", "ib_ber", {"symbol_errors": 0.5}, 2400, warm_s=1200),
     _port(

@@ -66,7 +66,10 @@ def readings(case: Case, node: Node) -> Iterator[Observation]:
                 gauges[schema.gauge_row[name]] = shown
             else:
                 row = schema.counter_row[name]
-                sums[row] += shown * (at_s - before_s)
+                grown = np.ones(DEVICES)
+                if bad and name in case.orders_a_day:
+                    grown[rows] = 10 ** (case.orders_a_day[name] * (at_s - case.warm_s) / 86400)
+                sums[row] += shown * grown * (at_s - before_s)
                 count = np.minimum(100 + sums[row], case.most.get(name, np.inf))
                 if bad and name in case.one_each_s:
                     count[rows] += (at_s - case.warm_s) // case.one_each_s[name]
@@ -99,7 +102,7 @@ def in_fleet(case: Case, nodes: list[Node]) -> list[Finding]:
 def at_horizon_node(case: Case, nodes: list[Node]) -> list[Finding]:
     """What their agents find, judged in one pass."""
     every = {node.name: float(node.every_s) for node in nodes}
-    make: Callable[[], list[Detector]] = lambda: [DETECTORS[case.detector]()]  # noqa: E731
+    make: Callable[[], list[Detector]] = lambda: [_detector(case)]  # noqa: E731
     judge = NodeHorizon(make, None, {}, period_of=lambda host, _: every[host])
     found: list[Finding] = []
     for second in _seconds(case, nodes):
@@ -125,7 +128,11 @@ def _seconds(case: Case, nodes: list[Node]) -> Iterator[list[Observation]]:
 
 def _judge(case: Case, period_s: float) -> Judge:
     periods = dict.fromkeys(SOURCE.values(), period_s)
-    return Judge([DETECTORS[case.detector]()], SelfMetrics(), SystemClock(), periods_s=periods)
+    return Judge([_detector(case)], SelfMetrics(), SystemClock(), periods_s=periods)
+
+
+def _detector(case: Case) -> Detector:
+    return case.make() if case.make is not None else DETECTORS[case.detector]()
 
 
 def _device(kind: str, host: str, number: int) -> Device:
