@@ -11,11 +11,10 @@ from simulator.fleet import Scenario
 DAY_S = 86_400.0
 MINUTE_S = 60.0  # of a block: what is judged at its end costs as much however often it is read
 # CPU seconds, a fixed part and one per node, measured on a 2-vCPU x86 machine that had other work
-# (300 readings each of nine runs of the plan: 16 to 507 nodes, read each 10 to 60 s). A quiet one
-# is quicker: the joined tick of benchmarks/detectors.py takes 0.7 to 0.8 of these there.
-WORLD = (0.001, 0.0000135)  # a reading of all sources
-FLEET, FLEET_BLOCK = (0.0042, 0.000038), (0.0072, 0.00003)  # a reading; what a minute adds
-AGENTS, AGENTS_BLOCK = (0.0052, 0.000095), (0.01, 0.00013)  # agents in one pass
+# (the healthy fleet with 16, 64 and 512 nodes, read each 10 and 60 s).
+WORLD = (0.0005, 0.0000135)  # a reading of all sources
+FLEET, FLEET_BLOCK = (0.0041, 0.000021), (0.0047, 0.000033)  # a reading; what a minute adds
+AGENTS, AGENTS_BLOCK = (0.0048, 0.000043), (0.0068, 0.000048)  # agents in one pass
 BASELINE = (0.0001, 0.000015)
 LEARNING = {"half-space-trees": (0.0003, 0.0004), "isolation-forest": (0.0005, 0.00004)}
 
