@@ -4,8 +4,13 @@ snapshots write them as JSON.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from itertools import islice
 from math import isfinite
 from typing import Any, get_type_hints
+
+import orjson
 
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
@@ -13,6 +18,7 @@ from pipeline.observation import Event, Value
 
 FINDING_FIELDS = tuple(get_type_hints(Finding))
 INCIDENT_FIELDS = tuple(get_type_hints(Incident))
+AT_ONCE = 1024  # devices
 # Versions before wrote none of what follows.
 SINCE_0_5 = INCIDENT_FIELDS.index("ended")
 SINCE_0_6 = FINDING_FIELDS.index("times"), INCIDENT_FIELDS.index("times")
@@ -21,6 +27,25 @@ SINCE_0_6 = FINDING_FIELDS.index("times"), INCIDENT_FIELDS.index("times")
 def plain_device(device: Device) -> list[Any]:
     """The device; ``Device(*plain_device(d))`` is the same one."""
     return [device.host, device.kind, device.id, dict(device.attributes)]
+
+
+def devices_to_json(devices: Iterable[Device]) -> bytes:
+    """A list of ``plain_device`` of each: a cluster has hundreds of thousands, of which only some
+    are plain values at a time.
+
+    >>> devices_to_json(
+    ...     [Device("n1", "gpu", "GPU-1", {"rack": "r1"}), Device("n1", "gpu", "GPU-2")]
+    ... )
+    b'[["n1","gpu","GPU-1",{"rack":"r1"}],["n1","gpu","GPU-2",{}]]'
+    """
+    left, parts = iter(devices), list[bytes]()
+    while some := [plain_device(device) for device in islice(left, AT_ONCE)]:
+        try:
+            text = orjson.dumps(some)
+        except TypeError:  # a name that is no UTF-8, which JSON can escape
+            text = json.dumps(some, separators=(",", ":")).encode()
+        parts.append(text[1:-1])
+    return b"[%b]" % b",".join(parts)
 
 
 def plain_value(value: Value) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.align import Rows, fresh
+from pipeline.distinct import distinct
 from pipeline.frame import Device, Frame, Increments, Schema
 
 if TYPE_CHECKING:
@@ -277,6 +278,7 @@ class Rates:
                 setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
             self._epoch += [""] * more
             self._passed_s = np.concatenate((self._passed_s, np.full(more, np.inf)))
+            rows = self._reordered(rows)
         in_order = np.array_equal(rows, np.arange(len(rows)))
         self._at = slice(len(rows)) if in_order else rows
         changed = np.zeros(len(rows), np.bool_)
@@ -287,6 +289,20 @@ class Rates:
             changed[i] = bool(self._epoch[row]) and self._epoch[row] != epoch
             self._epoch[row] = epoch
         return changed[None, :]
+
+    def _reordered(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Take over the order of a frame that holds all devices: what lies in another order is
+        copied in each frame. Devices that came may lie among those that were there
+        (pipeline/roster.py). Where they are now.
+        """
+        if len(distinct(rows)) != len(self._rows) or len(rows) != len(self._rows):
+            return rows
+        self._rows = Rows(self._devices)
+        for name in ("_last", "_seen", "_last_ns", "_p99"):
+            setattr(self, name, getattr(self, name)[:, rows])
+        self._epoch = [self._epoch[row] for row in rows.tolist()]
+        self._passed_s = self._passed_s[rows]
+        return self._rows.at(self._devices)
 
     def _wake(self, observed: NDArray[np.bool_]) -> None:
         """Make room for counters that are observed for the first time."""

@@ -83,9 +83,11 @@ def parts(
     until_us: int | None = None,
     tables: Collection[str] = TABLES,
     hosts: Collection[str] = (),
+    shelves: int = 1,
 ) -> Iterator[Part]:
     """As ``replay``, hour by hour and node by node; of some ``tables`` only, ``reads`` among
     them. Files that can only hold rows of others than ``hosts`` (none means all) are not read.
+    ``shelves``: so many such iterators are read in turn.
     """
     hours = [
         hour
@@ -107,7 +109,7 @@ def parts(
             found &= time_us < until_us
         return found
 
-    for stretch in stretches(root, hours, tables, hosts):
+    for stretch in stretches(root, hours, tables, hosts, shelves):
         end_us = int(stretch.reads.time_us.max(initial=0)) // HOUR_US * HOUR_US + HOUR_US
         yield Part(
             end_us,

@@ -24,7 +24,7 @@ from pipeline.catalog import KINDS
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Observation
-from pipeline.plain import plain_device
+from pipeline.plain import devices_to_json
 from pipeline.room import Rooms
 from pipeline.room_writing import Here, Writing
 
@@ -47,8 +47,11 @@ class _Rows:
     def plain(self) -> bytes:
         """All devices, host by host, as JSON."""
         if not self._plain:
-            rows = [[host, [*map(plain_device, its)]] for host, its in self.parts.items()]
-            self._plain = json.dumps(rows, separators=(",", ":")).encode()
+            hosts = (
+                b"[%b,%b]" % (json.dumps(host).encode(), devices_to_json(its))
+                for host, its in self.parts.items()
+            )
+            self._plain = b"[%b]" % b",".join(hosts)
         return self._plain
 
     @classmethod

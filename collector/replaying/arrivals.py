@@ -20,7 +20,7 @@ def cut_of(root: Path, span: Span) -> ArrivalCut | None:
     """
     since_us = None if span.since_us is None else span.since_us - BEFORE_US
     found: list[Observation] = []
-    for hours in stored_hours(root, Span(since_us, None), (), TABLES):
+    for hours in stored_hours(root, Span(since_us, None), tables=TABLES):
         for name, node in hours.nodes:
             if is_gateway(name):
                 found += (judged.observation for judged in node)

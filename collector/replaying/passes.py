@@ -24,10 +24,8 @@ def in_passes(
     hours = hours_in(root, span)
     found = nodes or set(map(name_of, hosts)) or hosts_below(root, hours)
     names = sorted(name for name in found if not is_gateway(name))
-    passes = [
-        stored_hours(root, span, hosts, nodes=names[begin : begin + at_once])
-        for begin in range(0, len(names), at_once)
-    ]
+    each = [names[begin : begin + at_once] for begin in range(0, len(names), at_once)]
+    passes = [stored_hours(root, span, hosts, nodes=some, shelves=len(each)) for some in each]
     if len(passes) < 2:
         yield from stored_hours(root, span, hosts, nodes=nodes)
         return

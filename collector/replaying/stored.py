@@ -91,12 +91,14 @@ def stored_hours(
     root: Path,
     span: Span,
     hosts: Collection[str] = (),
+    *,
     tables: Collection[str] = TABLES,
     nodes: Collection[str] = (),
+    shelves: int = 1,
 ) -> Iterator[Hours]:
     """As ``stored``, hour by hour and node by node; the nodes of an hour may be read in turn.
     Files of other ``tables``, and of other hosts than ``nodes`` (all nodes of these names; none
-    means all), are not read.
+    means all), are not read. ``shelves``: so many such iterators are read in turn.
 
     The log is read before files are listed, so that nothing falls between when a segment is sealed
     meanwhile; what stands in both is taken from the files.
@@ -123,7 +125,9 @@ def stored_hours(
                 yield judged
 
     since_us, until_us = span.since_us, span.until_us
-    for part in parts(root, since_us=since_us, until_us=until_us, tables=tables, hosts=nodes):
+    for part in parts(
+        root, since_us=since_us, until_us=until_us, tables=tables, hosts=nodes, shelves=shelves
+    ):
         some = ((name, sealed(node)) for name, node in part.nodes if wanted(name))
         names = [name for name in part.names() if wanted(name)]
         joined = Joined(names, partial(_joined, part, last if logged else None))
@@ -146,7 +150,7 @@ def hosts_of(root: Path, span: Span, hosts: Collection[str] = ()) -> set[str]:
     """Names of the hosts that have observations; several nodes of one name are one."""
     return {
         name_of(name)
-        for hours in stored_hours(root, span, hosts, ("reads",))
+        for hours in stored_hours(root, span, hosts, tables=("reads",))
         for name, _ in hours.nodes
         if name_of(name) != GATEWAY
     }

@@ -15,6 +15,7 @@ from detectors.kit.snapshot import Listed, State
 from detectors.kit.stateful import Commit
 from detectors.kit.steps import Steps
 from pipeline.align import Rows
+from pipeline.distinct import distinct
 from pipeline.frame import Device, Frame
 
 # Columns whose name in a snapshot is not that in the code: snapshots of earlier versions have them.
@@ -86,6 +87,7 @@ class Columns:
         self._passed_s: NDArray[np.float64] | None = None
         self._at = np.zeros(0, np.intp)
         self._in_order = False
+        self._of_row: NDArray[np.intp] | None = None  # where each row is placed; None: not all are
         self._roll: Roll | None = None
         self._base = self._arrays  # of all rows
         self._levels: list[_Level] = []  # of rows that are not all; the last is in sight
@@ -141,8 +143,11 @@ class Columns:
             rows, at = at, np.searchsorted(level.rows, at)
             if not np.array_equal(level.rows[np.minimum(at, len(level.rows) - 1)], rows):
                 raise ValueError("a frame has devices of nodes that are not in sight")
-        self._at = at
-        self._in_order = np.array_equal(at, np.arange(len(self)))
+        self._at, count = at, len(self)
+        self._in_order = np.array_equal(at, np.arange(count))
+        self._of_row = None
+        if not self._in_order and len(at) == count and len(distinct(at)) == count:
+            self._of_row = np.argsort(at)
 
     def show(self, frame: Frame) -> None:
         """Place the devices of a frame, and take over which of their nodes it read."""
@@ -163,8 +168,11 @@ class Columns:
         if self._levels and self._levels[-1] is not self._placed_in:
             return self._deeper(values, np.nan)
         rows = len(self) if self._levels else len(self._rows)
-        if self._in_order and values.shape[-1] == rows:
-            return values
+        if values.shape[-1] == rows:
+            if self._in_order:
+                return values
+            if self._of_row is not None:  # each row is placed: twice as fast
+                return values.take(self._of_row, axis=-1)
         out = np.full((*values.shape[:-1], rows), np.nan)
         out[..., self._at] = values
         return out
@@ -173,6 +181,8 @@ class Columns:
         """Which rows the placed devices are, (row,)."""
         if self._levels and self._levels[-1] is not self._placed_in:
             return np.asarray(self._deeper(np.ones(len(self._at), np.bool_), fill=False))
+        if len(self._at) == len(self) and (self._in_order or self._of_row is not None):
+            return np.ones(len(self), np.bool_)
         out = np.zeros(len(self), np.bool_)
         out[self._at] = True
         return out

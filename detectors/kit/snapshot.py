@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.frame import Device
-from pipeline.plain import plain_device
+from pipeline.plain import devices_to_json
 
 FORMAT = 1
 HEADER = "header"
@@ -206,8 +206,7 @@ def device_state(devices: Iterable[Device]) -> dict[str, NDArray[Any]]:
     >>> devices_from(device_state([Device("n1", "gpu", "GPU-1", {"rack": "r1"})]))
     (Device(host='n1', kind='gpu', id='GPU-1', attributes=mappingproxy({'rack': 'r1'})),)
     """
-    rows = json.dumps([plain_device(device) for device in devices], separators=(",", ":"))
-    return {DEVICES: np.frombuffer(rows.encode(), np.uint8)}
+    return {DEVICES: np.frombuffer(devices_to_json(devices), np.uint8)}
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

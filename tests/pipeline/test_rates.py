@@ -288,10 +288,12 @@ def test_a_counter_that_appears_later_disturbs_no_other() -> None:
 
 
 def test_devices_may_change_places() -> None:
-    """Two devices swap their rows and one is left out for a while: each keeps its own history."""
-    rates, rows = Rates(SCHEMA, 1.0), {"a": 100, "b": 5000}
+    """Two devices swap their rows, one is left out for a while, and another comes between them:
+    each keeps its own history.
+    """
+    rates, rows = Rates(SCHEMA, 1.0), {"a": 100, "b": 5000, "c": 70}
 
-    def sample(order: str, at: int, more: int) -> list[float]:
+    def sample(order: str, at: int, more: int) -> list[float | None]:
         devices = tuple(Device("n1", "test", name) for name in order)
         values = np.array([[rows[name] + more for name in order]] * len(FIELDS), np.uint64)
         frame = Frame(
@@ -306,12 +308,15 @@ def test_devices_may_change_places() -> None:
         )
         made = rates.add(frame).increments
         assert made is not None
-        return [float(delta) for delta in made.delta[0]]
+        return [None if np.isnan(delta) else float(delta) for delta in made.delta[0]]
 
     sample("ab", START_NS, 0)
     assert sample("ba", START_NS + SECOND_NS, 3) == [3.0, 3.0]
     assert sample("b", START_NS + 2 * SECOND_NS, 4) == [1.0]
     assert sample("ab", START_NS + 3 * SECOND_NS, 9) == [6.0, 5.0]
+    assert sample("acb", START_NS + 4 * SECOND_NS, 11) == [2.0, None, 2.0]
+    assert sample("acb", START_NS + 5 * SECOND_NS, 12) == [1.0, 1.0, 1.0]
+    assert sample("bca", START_NS + 6 * SECOND_NS, 14) == [2.0, 2.0, 2.0]
 
 
 SAMPLES = st.fixed_dictionaries(

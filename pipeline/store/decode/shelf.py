@@ -26,14 +26,20 @@ class Shelf:
     """Rows below ``root``, hours in rising order. What cannot be read is named in the log, once.
 
     Files of an hour are read at once. Those of a day stay open for its other hours, as many as may
-    be: one that was closed meanwhile is read from its begin again.
+    be where so many ``shelves`` are read in turn: one that was closed meanwhile is read from its
+    begin again.
     """
 
     def __init__(
-        self, root: Path, max_open: int | None = None, hosts: Collection[str] = ()
+        self,
+        root: Path,
+        max_open: int | None = None,
+        hosts: Collection[str] = (),
+        shelves: int = 1,
     ) -> None:
         self._root, self._hosts = root, hosts
-        self._max_open = max_open or getrlimit(RLIMIT_NOFILE)[0] // OPEN_SHARE
+        all_open = getrlimit(RLIMIT_NOFILE)[0] // OPEN_SHARE
+        self._max_open = max_open or max(1, all_open // shelves)
         self._files: dict[Path, _File] = {}
         self._named: set[str] = set()
 

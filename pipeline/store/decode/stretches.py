@@ -29,14 +29,16 @@ def stretches(
     hours: Iterable[int],
     tables: Collection[str] = TABLES,
     hosts: Collection[str] = (),
+    shelves: int = 1,
 ) -> Iterator[Stretch]:
     """Hours of the store below ``root``, unix time in microseconds of their begins, rising; frames
     and texts of some ``tables`` only, ``reads`` among them, and the reads of agents on ``hosts``
-    (none means all): files and row groups that cannot hold rows of theirs are not read.
+    (none means all): files and row groups that cannot hold rows of theirs are not read. Of
+    ``shelves`` that are read in turn each may hold its share of open files.
 
     What cannot be read, or cannot be told apart, is left out and named in the log.
     """
-    with Shelf(root, hosts=hosts) as shelf:
+    with Shelf(root, hosts=hosts, shelves=shelves) as shelf:
         machines, order = Machines(shelf.name), _Order(shelf.name)
         for group in Plan(root, list(hours), hosts).groups():
             names = Names()

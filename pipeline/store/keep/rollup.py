@@ -12,7 +12,13 @@ import pyarrow as pa
 
 from pipeline.store.files.columns import of_rollup
 from pipeline.store.files.epochs import Epochs
-from pipeline.store.files.layout import DayName, dates_of, day_folder, write_whole
+from pipeline.store.files.layout import (
+    DayName,
+    dates_of,
+    day_folder,
+    owner_of,
+    write_whole,
+)
 from pipeline.store.files.live import live_of_day
 from pipeline.store.files.parquet import Writer, columns_in, read
 from pipeline.store.files.schema import BUCKETS_S
@@ -106,6 +112,13 @@ def _before(root: Path, kind: str, whole: Path) -> Path | None:
 
 
 def _devices(root: Path, *days: Path | None) -> list[pa.Table]:
-    """The tables ``devices`` of the same days as these files."""
-    dates = {root / "devices" / day.parent.name for day in days if day is not None}
-    return [read(path, "devices") for date in sorted(dates) for path in live_of_day(date)]
+    """The tables ``devices`` of the same owner and the same days as these files."""
+    files = [day for day in days if day is not None]
+    dates = {root / "devices" / day.parent.name for day in files}
+    owners = {owner_of(day.name) for day in files}
+    return [
+        read(path, "devices")
+        for date in sorted(dates)
+        for path in live_of_day(date)
+        if owner_of(path.name) in owners
+    ]

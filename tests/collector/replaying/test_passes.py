@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,6 +33,37 @@ def read(root: Path, at_once: int) -> tuple[dict[str, list[Observation]], list[i
             for place, name in enumerate(one.names):
                 found.setdefault(name, []).append(one[place])
     return found, ends, most
+
+
+def open_files() -> int:
+    """How many Parquet files the process has open."""
+    found = 0
+    for fd in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found += fd.readlink().suffix == ".parquet"
+    return found
+
+
+@pytest.mark.slow
+def test_passes_share_the_files_that_may_be_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of compacted days all stay open for their other hours: however many passes there are, no
+    more than half of what the process may open.
+    """
+    root = tmp_path / "store"
+    lives = [(n, h) for n in range(NODES) for h in (0, 1)]
+    kept(root, *(node(f"n{n}", f"b{n}{h}", n + 1, hour=HOUR + h) for n, h in lives))
+    compact(later(root))
+    wanted = read(root, 1)[0]
+    monkeypatch.setattr("pipeline.store.decode.shelf.getrlimit", lambda _: (16, 16))
+    most, found = 0, 0
+    for hours in in_passes(root, Span(), 1):
+        assert hours.joined is not None
+        found += sum(len(one) for one in hours.joined.rounds(hours.joined.names))
+        most = max(most, open_files())
+    assert found == sum(map(len, wanted.values()))
+    assert 0 < most <= 8
 
 
 @pytest.mark.slow
