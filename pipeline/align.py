@@ -4,14 +4,17 @@ one that comes is appended.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import compress, count
+from itertools import compress, count, repeat
 from operator import is_not
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.frame import Device
+
+SHARED = 1024  # devices, from which on it is remembered where they came from
 
 
 def fresh(known: Sequence[Device], devices: Sequence[Device]) -> list[int]:
@@ -25,6 +28,28 @@ def fresh(known: Sequence[Device], devices: Sequence[Device]) -> list[int]:
     """
     others = compress(count(), map(is_not, known, devices))
     return [*others, *range(len(known), len(devices))]
+
+
+# What was found last: a fleet's frames of a kind, of which one is at work, go to dozens of readers.
+_FOUND: deque[tuple[tuple[Device, ...], tuple[Device, ...], NDArray[np.intp]]] = deque(maxlen=4)
+
+
+def came_from(known: tuple[Device, ...], devices: tuple[Device, ...]) -> NDArray[np.intp]:
+    """Where each device was, as the very same object, among those that were there before,
+    (device,); -1 for others. Not to be written to: readers share it.
+
+    >>> a, b, c = (Device("n1", "gpu", x) for x in "abc")
+    >>> came_from((a, b), (a, c, b)).tolist()
+    [0, -1, 1]
+    """
+    for before, now, found in tuple(_FOUND):  # another thread may add to it
+        if before is known and now is devices:
+            return found
+    at = dict(zip(map(id, known), count()))
+    places = np.fromiter(map(at.get, map(id, devices), repeat(-1)), np.intp, len(devices))
+    if len(devices) >= SHARED:
+        _FOUND.append((known, devices, places))
+    return places
 
 
 NOTHING: tuple[tuple[Device, ...], NDArray[np.intp]] = ((), np.zeros(0, np.intp))
@@ -72,11 +97,10 @@ class Rows:
     def at(self, devices: tuple[Device, ...]) -> NDArray[np.intp]:
         """As ``place``, (device,); quick where most devices are those of the last call."""
         known, before = self._last
-        changed = fresh(known, devices)
-        rows = np.empty(len(devices), np.intp)
-        kept = min(len(before), len(rows))
-        rows[:kept] = before[:kept]
-        rows[changed] = self.place([devices[number] for number in changed])
+        origin = came_from(known, devices)
+        rows = np.append(before, -1)[origin]
+        changed = np.flatnonzero(origin < 0)
+        rows[changed] = self.place(devices[number] for number in changed.tolist())
         self._last = devices, rows
         return rows
 

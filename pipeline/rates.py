@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.align import Rows, fresh
+from pipeline.align import Rows, came_from
 from pipeline.distinct import distinct
 from pipeline.frame import Device, Frame, Increments, Schema
 
@@ -269,7 +269,7 @@ class Rates:
         if frame.devices is self._devices and boots == self._boots:
             return np.zeros((1, len(self._devices)), np.bool_)
         goes_on = isinstance(boots, str) and boots == self._boots
-        looked_at = fresh(self._devices if goes_on else (), frame.devices)
+        origin = came_from(self._devices if goes_on else (), frame.devices)
         self._devices, self._boots = frame.devices, boots
         rows = self._rows.at(frame.devices)
         more = len(self._rows) - len(self._epoch)
@@ -283,7 +283,7 @@ class Rates:
         self._at = slice(len(rows)) if in_order else rows
         changed = np.zeros(len(rows), np.bool_)
         own = None if frame.nodes is None else frame.nodes.row_boots()
-        for i in looked_at:
+        for i in np.flatnonzero(origin < 0).tolist():
             row, boot = int(rows[i]), boot_id if own is None else own[i]
             epoch = f"{boot}/{frame.devices[i].attributes.get('epoch', '')}"
             changed[i] = bool(self._epoch[row]) and self._epoch[row] != epoch

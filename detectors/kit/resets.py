@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
-from pipeline.align import fresh
+from pipeline.align import came_from
 from pipeline.frame import Device, Frame
 
 
@@ -43,10 +43,10 @@ class ResetTracker:
         if self._seen is not None and self._seen[0] is frame.devices and self._seen[1] == boots:
             return new
         goes_on = self._seen is not None and isinstance(boots, str) and self._seen[1] == boots
-        looked_at = fresh(self._seen[0] if self._seen and goes_on else (), frame.devices)
+        origin = came_from(self._seen[0] if self._seen and goes_on else (), frame.devices)
         self._seen = (frame.devices, boots)
         own = None if frame.nodes is None else frame.nodes.row_boots()
-        for row in looked_at:
+        for row in np.flatnonzero(origin < 0).tolist():
             device, boot = frame.devices[row], boot_id if own is None else own[row]
             epoch = f"{boot}/{device.attributes.get('epoch', '')}"
             new[row] = _began(epoch, self._epochs.get(device, epoch))
