@@ -116,7 +116,7 @@ def _live(date: Path) -> list[Path]:
     return [path for path in hourly + days if path.relative_to(date).as_posix() not in replaced]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16_384)  # a day of a cluster: a file per node and table
 def _compacted(path: Path, _mtime_ns: int, _size: int) -> Compacted:
     try:
         check(path)
