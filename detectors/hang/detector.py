@@ -46,7 +46,7 @@ LINKS = ("link_down", "hca_health")
 PAGE = Page(
     formula=(
         "all members quiet (or few compute and the others wait) for longer than max(180 s, twice "
-        "the job's own pauses): ticket; 3 to 6 times them, or 2 h where none are known: page; "
+        "the job's own pauses): ticket; 3 to 6 times them, or 3 h where none are known: page; "
         "page after 60 s when a process is gone or a GPU had a serious XID; root cause: dead rank, "
         "rank with an error, the few that are idle or compute alone, the last to stop"
     ),

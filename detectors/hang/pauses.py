@@ -32,7 +32,7 @@ MIN_S = np.array([[180.0], [420.0], [180.0], [WATCHDOG_S + MARGIN_S], [WATCHDOG_
 # may write the whole model, and the longest checkpoint published took 100 minutes (Greyhound,
 # ATC'25). Where all wait nobody writes: then the watchdog's limit counts.
 LONGEST_SAVE_S = 6000.0
-NEVER_S = 7200.0
+NEVER_S = 10_800.0  # half as long again as that, and half an hour
 UNKNOWN_S = np.array([[NEVER_S], [NEVER_S], [WATCHDOG_S + MARGIN_S], [NEVER_S], [np.inf]])
 # Until a first report where no pause of a kind is known, and saves were not seen: while the
 # watchdog has not ended the job yet, and the rank can be looked at.
@@ -95,7 +95,7 @@ def page_after(known: Known) -> Floats:
     >>> none = np.zeros((5, 1))
     >>> new = Known(none, none, none, one, one + 3600, one)
     >>> page_after(new)[WAITS].tolist(), page_after(new._replace(moved_s=moved))[WAITS].tolist()
-    ([7200.0], [180.0])
+    ([10800.0], [180.0])
     >>> saved = new._replace(longest_s=np.full((5, 1), 2000.0), number=np.ones((5, 1)))
     >>> page_after(saved)[WAITS].tolist()
     [12000.0]
