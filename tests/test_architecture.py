@@ -32,6 +32,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "pipeline/bus/batch.py",
         "pipeline/bus/stack.py",
         "pipeline/exposition/",
+        "pipeline/plain.py",
         "collector/agent/findings_log.py",
         "pipeline/store/",
         "collector/node/state.py",

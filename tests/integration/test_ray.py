@@ -140,7 +140,7 @@ def test_backtest_reports_what_it_reports_here(
 def test_score_reports_what_it_reports_here(
     head: RayHead, killing: list[Killing], tmp_path: Path
 ) -> None:
-    """All but the CPU time and the number of workers."""
+    """All but the times that it took and the number of workers."""
     argv = ["score", "--scenario", "F16", "H05", "--seed", "1", "--days", "0.01"]
     argv += ["--nodes", "2", "--detectors", "gpud"]
     reports = []

@@ -300,10 +300,10 @@ def test_a_pause_far_out_of_the_jobs_saves_is_a_page() -> None:
     assert pages(job.all(WAITS, 60, gpu0=HELD)) == [("gpu", "GPU-n0-0", "hang/rank_stuck")]
 
 
-def test_a_hang_in_a_job_whose_saves_are_not_known_is_a_page_after_two_hours() -> None:
-    """No checkpoint that was ever published took longer."""
+def test_a_hang_in_a_job_whose_saves_are_not_known_is_a_page_after_three_hours() -> None:
+    """No checkpoint that was ever published took so long."""
     job = Training(saved=False)
-    assert pages(job.all(WAITS, 7100, gpu0=HELD)) == []
+    assert pages(job.all(WAITS, 10_700, gpu0=HELD)) == []
     assert len(pages(job.all(WAITS, 200, gpu0=HELD))) == 1
 
 
@@ -607,8 +607,8 @@ def test_jobs_of_a_user_teach_how_long_their_saves_are(user: str, patient: bool)
     assert [f.severity for f in job.all(WAITS, 600, gpu0=HELD)] == ["ticket"] * patient
 
 
-def test_a_steady_job_of_two_nodes_that_idles_for_two_hours_is_a_page() -> None:
+def test_a_steady_job_of_two_nodes_that_idles_for_three_hours_is_a_page() -> None:
     """The ticket before, which single nodes have too, must not take its place."""
     job = Training(saved=False, worked_s=3600)
-    assert pages(job.all(HELD, 7100)) == []
+    assert pages(job.all(HELD, 10_700)) == []
     assert pages(job.all(HELD, 200)) == [("job", "7", "hang/host_stall")]
