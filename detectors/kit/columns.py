@@ -171,7 +171,7 @@ class Columns:
         if values.shape[-1] == rows:
             if self._in_order:
                 return values
-            if self._of_row is not None:  # each row is placed: twice as fast
+            if self._of_row is not None:  # each row is placed: no need to fill
                 return values.take(self._of_row, axis=-1)
         out = np.full((*values.shape[:-1], rows), np.nan)
         out[..., self._at] = values
