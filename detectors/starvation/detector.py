@@ -213,7 +213,7 @@ class Starvation(Blockwise):
         columns = self._columns
         other = np.asarray(job_of != columns["job"])
         columns.reset(other, "learned", "code", "run", *_usual())
-        columns["job"] = job_of
+        columns["job"] = job_of.copy()  # it is kept, and columns are written to
         return other
 
     def _learn(self, now: dict[str, Floats], one_job: NDArray[np.bool_]) -> None:

@@ -12,13 +12,7 @@ import pyarrow as pa
 
 from pipeline.store.files.columns import of_rollup
 from pipeline.store.files.epochs import Epochs
-from pipeline.store.files.layout import (
-    DayName,
-    dates_of,
-    day_folder,
-    owner_of,
-    write_whole,
-)
+from pipeline.store.files.layout import DayName, dates_of, day_folder, owner_of, write_whole
 from pipeline.store.files.live import live_of_day
 from pipeline.store.files.parquet import Writer, columns_in, read
 from pipeline.store.files.schema import BUCKETS_S
