@@ -148,7 +148,8 @@ def test_score_reports_what_it_reports_here(
         output = tmp_path / f"{number}.json"
         assert ran(*argv, "--json", str(output), *more)[0] == 0
         document = json.loads(output.read_text())
-        del document["about"]["cpu_hours"], document["about"]["workers"]
+        for name in ("cpu_hours", "wall_hours", "workers"):
+            del document["about"][name]
         reports.append(document)
     assert reports[0] == reports[1]
     assert set(killing[0].attempts()) == {2}
