@@ -18,12 +18,15 @@ from typing import Any
 
 from demo_terminal import Processes, Terminal, catch_ends, clock, ended, obstacle, refuse, say
 
+from collector.config.settings import Nvml
+from collector.config.units import Seconds
 from simulator.day import Day, load_day
 from simulator.profile import load_profile
 from simulator.rendering import MARKER
 from simulator.simulate import WARM_UP_S, status
 
 PROFILE = "hgx-h100"
+DEFAULTS = Nvml()
 
 
 def main() -> int:
@@ -147,6 +150,10 @@ def _command(args: Any, folder: Path, day: Day) -> list[str]:
             str(args.speed),
         ),
         *("--simulate.ago", f"{ago_s:.0f}s"),
+        # As long by the clock on the wall as on a real node: else a busy machine looks like a driver
+        # that hangs.
+        *("--source.nvml.call-deadline", f"{Seconds(DEFAULTS.call_deadline * args.speed)}"),
+        *("--source.nvml.deadline", f"{Seconds(DEFAULTS.deadline * args.speed)}"),
         *(
             "--detectors.off-trial",
             "all",
