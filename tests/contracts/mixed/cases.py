@@ -40,6 +40,7 @@ class Case:
     make: Callable[[], Detector] | None = None  # as no node has it by default
     block_s: float = 60.0  # after which its detector judges
     of_fleet: bool = True  # whether nodes beside it change nothing of it
+    sooner: Mapping[str, int] = field(default_factory=dict)  # its constants, where it learns in days
 
 
 _WORKS = {
@@ -187,6 +188,18 @@ CASES = (
         warm_s=2 * 3600,
         of_node=True,
         of_fleet=False,  # half of four nodes that become warm are a room
+    ),
+    _gpu(
+        "thermal_resistance",
+        "thermal/resistance",
+        {"temperature_celsius": 66},
+        2 * 3600,
+        warm_s=6 * 3600,
+        block_s=900.0,
+        sooner={
+            "detectors.thermal.resistance.SILENT_MINUTES": 300,  # of five days
+            "detectors.thermal.resistance.MIN_LEARNT": 240,  # of one
+        },
     ),
     _gpu(
         "waste",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from detectors import PAGES
+from detectors import DETECTORS, PAGES
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 # What is found beside others may come so many of its own steps, and blocks of the detector, later
 # or earlier: blocks end at other instants.
 STEPS, BLOCKS = 2, 2
+OF_EVENTS = {"host", "ib_adapter", "nccl", "xid"}
 LONG_S = 4 * 3600  # a case that takes longer is read as seldom as its detector allows
 
 
@@ -41,11 +42,20 @@ def ident(case: Case) -> str:
     return f"{case.detector}-{case.fault.rpartition('/')[2]}"
 
 
+def test_every_detector_that_judges_readings_has_a_case() -> None:
+    """The others judge events, which come when they come."""
+    assert set(DETECTORS) - {case.detector for case in CASES} == OF_EVENTS
+
+
 @pytest.mark.parametrize("case", CASES, ids=ident)
-def test_a_fault_of_a_node_that_is_read_seldom_is_found(case: Case) -> None:
+def test_a_fault_of_a_node_that_is_read_seldom_is_found(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As seldom as its detector allows, beside nodes that are read often, and others of which
     readings are lost; these stay silent.
     """
+    for constant, value in case.sooner.items():
+        monkeypatch.setattr(constant, value)
     most_s = round(PAGES[case.detector].needs.every_s)
     every_s = min(15, most_s) if case.warm_s + case.bad_s < LONG_S else most_s
     struck = (Node("slow", every_s, 7, struck=True), Node("slower", most_s, 33, struck=True))
