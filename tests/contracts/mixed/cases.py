@@ -40,7 +40,7 @@ class Case:
     make: Callable[[], Detector] | None = None  # as no node has it by default
     block_s: float = 60.0  # after which its detector judges
     of_fleet: bool = True  # whether nodes beside it change nothing of it
-    sooner: Mapping[str, int] = field(default_factory=dict)  # its constants, where it learns in days
+    sooner: Mapping[str, int] = field(default_factory=dict)  # constants: days of learning
 
 
 _WORKS = {
