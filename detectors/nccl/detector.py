@@ -245,11 +245,12 @@ class Nccl(Stateful):
             return
         words = _words(verdict)
         if words != job.suspicion:
-            # as long as where nothing was suspected: the others are to report as well
-            since_ns = at.mono_ns + (DEBOUNCE_NS if job.suspicion else 0)
-            job.suspicion, job.suspected_ns = words, since_ns
-        if at.mono_ns - job.suspected_ns < AGREES_NS and not _ended_before(verdict, job, at):
-            job.due_ns = job.suspected_ns + AGREES_NS
+            job.suspected_ns = at.mono_ns + _counts_after(job, verdict)
+            job.suspicion = words
+        # what one reply says is a record, and the next may confirm it in a moment
+        stable_ns = AGREES_NS + (DEBOUNCE_NS if verdict.phase != "confirmed" else 0)
+        if at.mono_ns - job.suspected_ns < stable_ns and not _ended_before(verdict, job, at):
+            job.due_ns = job.suspected_ns + stable_ns
             return
         yield from self._report(name, job, verdict, at)
 
@@ -350,6 +351,19 @@ def _note(job: JobBook, at: Instant) -> None:
         job.due_ns = at.mono_ns
     else:
         job.due_ns = job.due_ns or at.mono_ns + DEBOUNCE_NS
+
+
+def _counts_after(job: JobBook, verdict: Verdict) -> int:
+    """From when on a verdict counts as stable, nanoseconds from now.
+
+    The first one counts from the reply that began the look: another that agrees has come before it
+    is reported. One that replaces another waits for the others to report as well, and so does a
+    loss that a node has seen, as processes end one after the other.
+    """
+    if job.suspicion:
+        return DEBOUNCE_NS
+    ended = {(one.rank, one.uuid) for one in job.ended.values()}
+    return 0 if any((c.rank, c.uuid) in ended for c in verdict.culprits) else -DEBOUNCE_NS
 
 
 def _ended_before(verdict: Verdict, job: JobBook, at: Instant) -> bool:

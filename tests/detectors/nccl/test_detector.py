@@ -135,6 +135,16 @@ def test_two_looks_name_the_gpu_of_the_rank() -> None:
     assert scene.alerts()[1:] == [("ongoing", "page", "hang/host_hang", "GPU-n1-2")]
 
 
+def test_a_second_reply_that_agrees_is_reported_as_it_comes() -> None:
+    """It is 15 s younger than the first: a verdict counts from the reply that began it."""
+    scene = Scene()
+    scene.report(with_gpus(late(0.0), scene))
+    scene.wait(16)
+    assert scene.findings == []
+    scene.report(with_gpus(late(16.0), scene))
+    assert scene.alerts() == [("onset", "ticket", "hang/host_hang", "GPU-n1-2")]
+
+
 def test_a_finding_bears_its_job() -> None:
     """Whoever shows it by job need not read its words; and so does the
     finding that takes it back.
