@@ -259,7 +259,7 @@ class Nccl(Stateful):
         reports = job.reports()
         hosts = self._places.hosts(reports)
         for full in dict.fromkeys(report.job for report in reports):
-            hosts |= self._processes.addresses(full, (r for r in reports if r.job == full))
+            hosts |= self._processes.addresses(full, [r for r in reports if r.job == full])
         culprits = [
             self._places.located(self._found_there(replace(c, host=hosts.get(c.host, c.host)), job))
             for c in verdict.culprits
@@ -307,8 +307,10 @@ class Nccl(Stateful):
         """A culprit with the node and the GPU that its node's agent knows of it."""
         if culprit.uuid or culprit.port or culprit.is_node:
             return culprit
-        for full in dict.fromkeys(report.job for report in job.reports()):
-            process = self._processes.of(full, culprit.rank, culprit.pid)
+        reports = job.reports()
+        for full in dict.fromkeys(report.job for report in reports):
+            own = [report for report in reports if report.job == full]
+            process = self._processes.of(full, culprit.rank, culprit.pid, own)
             if process is not None:
                 uuid = process.gpus[0] if len(process.gpus) == 1 else ""
                 return replace(culprit, host=process.host, uuid=uuid)

@@ -4,7 +4,7 @@ that a report from another node names by its pid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from detectors.kit.snapshot import State
@@ -36,8 +36,8 @@ class Processes:
     """Takes what agents say of processes; jobs by their full names, with the step.
 
     A report has of other nodes' processes the address, the pid and the rank. The address of a node
-    is no name of it, and in containers all nodes may have the same pids: a process is one that
-    only one of the job can be.
+    is no name of it, and in containers all nodes may have the same pids, also those whose agents
+    know none of their processes: a process is one that only one of the job can be.
 
     >>> known = Processes()
     >>> known.found("7.0", Process("n1", 50, 0, ("GPU-a",)))
@@ -88,11 +88,13 @@ class Processes:
         """Nodes that have, or had, processes of a job."""
         return {host for host, _ in self._jobs.get(job, ())}
 
-    def of(self, job: str, rank: int = -1, pid: int = -1, host: str = "") -> Process | None:
+    def of(
+        self, job: str, rank: int = -1, pid: int = -1, reports: Iterable[Report] = ()
+    ) -> Process | None:
         """The one process of a job that has this rank and pid, so far as they are known (-1: not);
-        None where there is none, or several.
+        None where there is none, or several. ``reports`` of the job show pids that several have.
         """
-        return _Index(self._jobs.get(job, {}).values()).of(rank, pid, host)
+        return _Index(self._jobs.get(job, {}).values(), reports).of(rank, pid)
 
     def known(self, report: Report) -> Report:
         """The report with rank in the job and GPU of the members that its own node does not know.
@@ -103,7 +105,7 @@ class Processes:
         strange = [m for c in report.communicators for m in c.members if not m.uuid]
         if not processes or not strange:
             return report
-        index, ranks = _Index(processes.values()), _ranks(report)
+        index, ranks = _Index(processes.values(), (report,)), _ranks(report)
 
         def named(member: Member) -> Member:
             if member.uuid or (member.pid < 0 and member.world_rank < 0):
@@ -121,9 +123,9 @@ class Processes:
         )
         return replace(report, communicators=tuple(communicators))
 
-    def addresses(self, job: str, reports: Iterable[Report]) -> dict[str, str]:
+    def addresses(self, job: str, reports: Sequence[Report]) -> dict[str, str]:
         """Names of nodes by what reports call them, where their processes are known."""
-        index = _Index(self._jobs.get(job, {}).values())
+        index = _Index(self._jobs.get(job, {}).values(), reports)
         found: dict[str, set[str]] = {}
         for report in reports:
             ranks = _ranks(report)
@@ -165,16 +167,17 @@ class Processes:
 
 
 class _Index:
-    """Processes of one job by rank and by pid."""
+    """Processes of one job by rank and by pid; ``reports`` are its own."""
 
-    def __init__(self, processes: Iterable[Process]) -> None:
+    def __init__(self, processes: Iterable[Process], reports: Iterable[Report]) -> None:
+        self._shared = _shared(reports)
         self._ranks: dict[int, list[Process]] = {}
         self._pids: dict[int, list[Process]] = {}
         for process in processes:
             self._ranks.setdefault(process.rank, []).append(process)
             self._pids.setdefault(process.pid, []).append(process)
 
-    def of(self, rank: int, pid: int, host: str = "") -> Process | None:
+    def of(self, rank: int, pid: int) -> Process | None:
         """See Processes.of. A rank in a communicator may be another one than the launcher's: a
         pid that only one process has counts more.
         """
@@ -183,9 +186,20 @@ class _Index:
             like = [p for p in like if not p.ended] or like
         else:
             like = self._pids.get(pid, [])
-            like = [p for p in like if p.rank == rank >= 0] or (like if len(like) == 1 else [])
-        like = [p for p in like if host in ("", p.host)]
+            alone = like if len(like) == 1 and pid not in self._shared else []
+            like = [p for p in like if p.rank == rank >= 0] or alone
         return like[0] if len(like) == 1 else None
+
+
+def _shared(reports: Iterable[Report]) -> set[int]:
+    """Pids that several addresses have in one report; two reports may name a node in two ways."""
+    shared: set[int] = set()
+    for report in reports:
+        address: dict[int, str] = {}
+        for member in (m for c in report.communicators for m in c.members if m.pid >= 0 and m.host):
+            if address.setdefault(member.pid, member.host) != member.host:
+                shared.add(member.pid)
+    return shared
 
 
 def _ranks(report: Report) -> dict[tuple[str, int, int], int]:

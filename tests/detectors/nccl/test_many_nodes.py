@@ -40,10 +40,12 @@ def uuid_of(rank: int) -> str:
 class Gateway:
     """What a gateway is sent of a job on four nodes of four GPUs, and its findings.
 
-    ``pids`` are those that each rank sees itself; ``address`` is what RAS calls its node.
+    ``pids`` are those that each rank sees itself; agents of ``blind`` nodes find no process.
     """
 
-    def __init__(self, *, pids: Sequence[int] = (), scheduler: bool = True) -> None:
+    def __init__(
+        self, *, pids: Sequence[int] = (), scheduler: bool = True, blind: Sequence[str] = ()
+    ) -> None:
         self.detector, self.findings, self.second = Nccl(), list[Finding](), 0.0
         self.pids = pids or [9000 + 7 * rank for rank in RANKS]
         for host in HOSTS:
@@ -51,7 +53,7 @@ class Gateway:
             if scheduler:
                 self.event(host, "job_started", scheduler="slurm", job=JOB, gpus=words(mine))
             self.event(host, "job_started", job=f"{JOB}.0", gpus=words(mine))
-            for rank in mine:
+            for rank in mine if host not in blind else ():
                 self.found(host, rank, self.pids[rank], uuid_of(rank))
 
     def found(self, host: str, rank: int, pid: int, uuid: str, job: str = f"{JOB}.0") -> None:
@@ -143,6 +145,19 @@ def test_pids_that_are_alike_on_all_nodes_name_the_right_one() -> None:
     gateway = Gateway(pids=[100 + rank % GPUS for rank in RANKS])
     asked_twice(gateway, 10)
     assert gateway.alerts() == [("ticket", "hang/host_hang", "n3", "GPU-10")]
+
+
+@pytest.mark.parametrize("late", [6, 15])
+@pytest.mark.parametrize("blind", [HOSTS[1:], ("n2", "n4")])
+def test_alike_pids_of_a_node_that_finds_none_are_no_other_node(
+    late: int, blind: Sequence[str]
+) -> None:
+    """Where its agent finds no process the rank is named, and no GPU that has the pid elsewhere."""
+    gateway = Gateway(pids=[100 + rank % GPUS for rank in RANKS], blind=blind)
+    asked_twice(gateway, late)
+    assert gateway.alerts() == [
+        ("ticket", "hang/host_hang", "10.0.0.2" if late == 6 else "10.0.0.4", f"{JOB}/{late}")
+    ]
 
 
 def test_pids_that_fit_no_process_name_no_gpu() -> None:
