@@ -110,8 +110,7 @@ class Processes:
         def named(member: Member) -> Member:
             if member.uuid or (member.pid < 0 and member.world_rank < 0):
                 return member
-            place = (member.host, member.pid, member.gpu)
-            rank = member.world_rank if member.world_rank >= 0 else ranks.get(place, -1)
+            rank = member.world_rank if member.world_rank >= 0 else ranks.get(_place(member), -1)
             process = index.of(rank, member.pid)
             if process is None or len(process.gpus) != 1:
                 return member
@@ -130,7 +129,7 @@ class Processes:
         for report in reports:
             ranks = _ranks(report)
             for member in (m for c in report.communicators for m in c.members if m.pid >= 0):
-                rank = ranks.get((member.host, member.pid, member.gpu), member.world_rank)
+                rank = ranks.get(_place(member), member.world_rank)
                 process = index.of(rank, member.pid)
                 if member.host and process is not None:
                     found.setdefault(member.host, set()).add(process.host)
@@ -203,9 +202,18 @@ def _shared(reports: Iterable[Report]) -> set[int]:
 
 
 def _ranks(report: Report) -> dict[tuple[str, int, int], int]:
-    """The rank in the largest communicator of the report, by address, pid and GPU: as a rule that
-    holds the whole job.
+    """The rank in the communicator of the whole job, by address, pid and GPU.
+
+    Empty where the largest one lacks a process of another: a job may have groups alone, whose
+    ranks are counted from 0 in each.
     """
+    if report.teller != "ras":
+        return {}
     largest = max(report.communicators, key=lambda c: c.size, default=None)
-    members = largest.members if largest is not None and report.teller == "ras" else ()
-    return {(m.host, m.pid, m.gpu): m.rank for m in members}
+    ranks = {_place(m): m.rank for m in largest.members} if largest is not None else {}
+    others = (_place(m) for c in report.communicators for m in c.members if m.pid >= 0)
+    return ranks if all(place in ranks for place in others) else {}
+
+
+def _place(member: Member) -> tuple[str, int, int]:
+    return member.host, member.pid, member.gpu

@@ -160,6 +160,31 @@ def test_alike_pids_of_a_node_that_finds_none_are_no_other_node(
     ]
 
 
+@pytest.mark.parametrize("contained", [True, False])
+def test_ranks_of_groups_without_a_group_of_all_are_no_ranks_of_the_job(*, contained: bool) -> None:
+    """Each group counts from 0: a pid that all nodes have names no GPU, one of one process does."""
+    gateway = Gateway(pids=[100 + rank % GPUS for rank in RANKS] if contained else ())
+    late = 13
+    for _ in range(2):
+        (whole,) = asked(gateway, late).communicators
+        groups = [
+            replace(
+                whole,
+                id=f"{half:016}",
+                size=8,
+                members=tuple(
+                    replace(m, rank=m.rank - 8 * half) for m in whole.members if m.rank // 8 == half
+                ),
+            )
+            for half in (1, 0)
+        ]
+        gateway.report(ras(*groups, at=gateway.second))
+        gateway.wait(15)
+    gateway.wait(30)
+    ((_, _, _, device),) = gateway.alerts()
+    assert device == (f"{JOB}/pid 101" if contained else "GPU-13")
+
+
 def test_pids_that_fit_no_process_name_no_gpu() -> None:
     """Ranks are counted otherwise than the launcher does, and pids too: nothing is guessed."""
     gateway = Gateway()
