@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 import numpy as np
@@ -12,19 +12,28 @@ from numpy.typing import NDArray
 from detectors.node_batch import Parts
 from evaluation.metrics.scope import Rows, as_slice
 from pipeline.frame import Device, Frame
-from pipeline.joined import part_of
 from pipeline.node_times import NodeTimes
 from pipeline.observation import Event, Observation
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """The rows of some hosts of a frame, host by host, and the place of each row's host."""
+    """The rows of some hosts of a frame, host by host, and the place of each row's host; the
+    devices of a host are the same tuple each time.
+    """
 
     whole: tuple[Device, ...]
     rows: Rows
     devices: tuple[Device, ...]
     node_of: NDArray[np.intp]
+    parts: dict[int, tuple[slice, tuple[Device, ...]]] = field(default_factory=dict)
+
+    def of(self, place: int) -> tuple[slice, tuple[Device, ...]]:
+        """The rows of a host in the cut, and their devices."""
+        if place not in self.parts:
+            rows = slice(*np.searchsorted(self.node_of, (place, place + 1)).tolist())
+            self.parts[place] = rows, self.devices[rows]
+        return self.parts[place]
 
 
 class NodesOf:
@@ -55,8 +64,11 @@ class NodesOf:
         groups[()] = frozenset(event.device.host for event in events) - in_frames
         for numbers, hosts in groups.items():
             if hosts:
-                whole = self._whole(observation, numbers, self._named(hosts), events)
-                yield whole, Parts(whole, _Alone(whole))
+                names = self._named(hosts)
+                frames = [observation.frames[number] for number in numbers]
+                cuts = [self._cut(observation.source, frame, names) for frame in frames]
+                whole = _whole(observation, list(zip(frames, cuts, strict=True)), names, events)
+                yield whole, Parts(whole, _Alone(whole, cuts))
 
     def _is_wanted(self, host: str) -> bool:
         return self._only is None or host in self._only
@@ -76,54 +88,6 @@ class NodesOf:
             self._names[hosts] = tuple(sorted(hosts, key=self.order.__getitem__))
         return self._names[hosts]
 
-    def _whole(
-        self,
-        observation: Observation,
-        numbers: Sequence[int],
-        names: tuple[str, ...],
-        events: Sequence[Event],
-    ) -> Observation:
-        boots = (observation.boot_id,) * len(names)
-        place = {host: number for number, host in enumerate(names)} if events else {}
-        own = sorted(
-            (event for event in events if event.device.host in place),
-            key=lambda event: place[event.device.host],
-        )
-        node_of = np.array([place[event.device.host] for event in own], np.intp)
-        times = (observation.time_ns, observation.mono_ns)
-        return replace(
-            observation,
-            host="",
-            boot_id="",
-            frames=tuple(
-                self._frame(observation, observation.frames[number], names, boots)
-                for number in numbers
-            ),
-            events=tuple(own),
-            unread=(),
-            nodes=NodeTimes.at_once(names, *times, boots, node_of),
-        )
-
-    def _frame(
-        self, whole: Observation, frame: Frame, names: tuple[str, ...], boots: tuple[str, ...]
-    ) -> Frame:
-        cut = self._cut(whole.source, frame, names)
-        nodes = NodeTimes.at_once(names, frame.time_ns, frame.mono_ns, boots, cut.node_of)
-        if cut.devices is frame.devices:
-            return replace(frame, nodes=nodes)
-        return Frame(
-            frame.schema,
-            frame.time_ns,
-            frame.mono_ns,
-            cut.devices,
-            frame.gauges[:, cut.rows],
-            frame.counters[:, cut.rows],
-            frame.observed[:, cut.rows],
-            frame.sampled_ns[cut.rows],
-            None if frame.increments is None else frame.increments.of(cut.rows),
-            nodes,
-        )
-
     def _cut(self, source: str, frame: Frame, names: tuple[str, ...]) -> _Cut:
         key = (source, frame.kind, names)
         known = self._cuts.get(key)
@@ -140,11 +104,57 @@ class NodesOf:
         return known
 
 
-class _Alone(Sequence[Observation]):
-    """The observation of each node of a joined one, without increments."""
+def _whole(
+    observation: Observation,
+    frames: Sequence[tuple[Frame, _Cut]],
+    names: tuple[str, ...],
+    events: Sequence[Event],
+) -> Observation:
+    """The joined observation of some hosts."""
+    boots = (observation.boot_id,) * len(names)
+    place = {host: number for number, host in enumerate(names)} if events else {}
+    own = sorted(
+        (event for event in events if event.device.host in place),
+        key=lambda event: place[event.device.host],
+    )
+    node_of = np.array([place[event.device.host] for event in own], np.intp)
+    times = (observation.time_ns, observation.mono_ns)
+    return replace(
+        observation,
+        host="",
+        boot_id="",
+        frames=tuple(_cut_out(frame, cut, names, boots) for frame, cut in frames),
+        events=tuple(own),
+        unread=(),
+        nodes=NodeTimes.at_once(names, *times, boots, node_of),
+    )
 
-    def __init__(self, whole: Observation) -> None:
-        self._whole = whole
+
+def _cut_out(frame: Frame, cut: _Cut, names: tuple[str, ...], boots: tuple[str, ...]) -> Frame:
+    nodes = NodeTimes.at_once(names, frame.time_ns, frame.mono_ns, boots, cut.node_of)
+    if cut.devices is frame.devices:
+        return replace(frame, nodes=nodes)
+    return Frame(
+        frame.schema,
+        frame.time_ns,
+        frame.mono_ns,
+        cut.devices,
+        frame.gauges[:, cut.rows],
+        frame.counters[:, cut.rows],
+        frame.observed[:, cut.rows],
+        frame.sampled_ns[cut.rows],
+        None if frame.increments is None else frame.increments.of(cut.rows),
+        nodes,
+    )
+
+
+class _Alone(Sequence[Observation]):
+    """The observation of each node of a joined one, without increments; ``cuts`` are those of its
+    frames.
+    """
+
+    def __init__(self, whole: Observation, cuts: Sequence[_Cut]) -> None:
+        self._whole, self._cuts = whole, cuts
 
     def __len__(self) -> int:
         return 0 if self._whole.nodes is None else len(self._whole.nodes.names)
@@ -166,12 +176,25 @@ class _Alone(Sequence[Observation]):
             host=nodes.names[place],
             boot_id=nodes.boots[place],
             frames=tuple(
-                replace(part_of(frame, nodes.names[place]), increments=None)
-                for frame in whole.frames
+                _part(frame, *cut.of(place))
+                for frame, cut in zip(whole.frames, self._cuts, strict=True)
             ),
             events=whole.events[first:last],
             nodes=None,
         )
+
+
+def _part(frame: Frame, rows: slice, devices: tuple[Device, ...]) -> Frame:
+    return Frame(
+        frame.schema,
+        frame.time_ns,
+        frame.mono_ns,
+        devices,
+        frame.gauges[:, rows],
+        frame.counters[:, rows],
+        frame.observed[:, rows],
+        frame.sampled_ns[rows],
+    )
 
 
 def _grouped(of_frames: Sequence[frozenset[str]]) -> dict[tuple[int, ...], frozenset[str]]:
