@@ -150,8 +150,8 @@ def _command(args: Any, folder: Path, day: Day) -> list[str]:
             str(args.speed),
         ),
         *("--simulate.ago", f"{ago_s:.0f}s"),
-        # As long by the clock on the wall as on a real node: else a busy machine looks like a driver
-        # that hangs.
+        # As long by the clock on the wall as on a real node: a busy machine is no driver that
+        # hangs.
         *("--source.nvml.call-deadline", f"{Seconds(DEFAULTS.call_deadline * args.speed)}"),
         *("--source.nvml.deadline", f"{Seconds(DEFAULTS.deadline * args.speed)}"),
         *(

@@ -191,7 +191,7 @@ class Habits:
     def _saves(self, first_s: float, end_s: float) -> list[tuple[float, float]]:
         found, at = [], first_s + self.interval_s
         while at < end_s:
-            lasts = self.save_s * np.exp(self.source.uniform(0, np.log(self.varies)))
-            found.append((at, at + float(lasts)))
-            at += self.interval_s
+            lasts = float(self.save_s * np.exp(self.source.uniform(0, np.log(self.varies))))
+            found.append((at, at + lasts))
+            at += lasts + self.interval_s  # of steps: no job only saves
         return found
