@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.node_batch import Parts
-from evaluation.metrics.scope import Rows, as_slice
+from evaluation.metrics.scope import Rows, as_slice, rows_of
 from pipeline.frame import Device, Frame
 from pipeline.node_times import NodeTimes
 from pipeline.observation import Event, Observation
@@ -134,18 +134,7 @@ def _cut_out(frame: Frame, cut: _Cut, names: tuple[str, ...], boots: tuple[str, 
     nodes = NodeTimes.at_once(names, frame.time_ns, frame.mono_ns, boots, cut.node_of)
     if cut.devices is frame.devices:
         return replace(frame, nodes=nodes)
-    return Frame(
-        frame.schema,
-        frame.time_ns,
-        frame.mono_ns,
-        cut.devices,
-        frame.gauges[:, cut.rows],
-        frame.counters[:, cut.rows],
-        frame.observed[:, cut.rows],
-        frame.sampled_ns[cut.rows],
-        None if frame.increments is None else frame.increments.of(cut.rows),
-        nodes,
-    )
+    return replace(rows_of(frame, cut.rows, cut.devices), nodes=nodes)
 
 
 class _Alone(Sequence[Observation]):
@@ -176,25 +165,12 @@ class _Alone(Sequence[Observation]):
             host=nodes.names[place],
             boot_id=nodes.boots[place],
             frames=tuple(
-                _part(frame, *cut.of(place))
+                rows_of(frame, *cut.of(place), increments=False)
                 for frame, cut in zip(whole.frames, self._cuts, strict=True)
             ),
             events=whole.events[first:last],
             nodes=None,
         )
-
-
-def _part(frame: Frame, rows: slice, devices: tuple[Device, ...]) -> Frame:
-    return Frame(
-        frame.schema,
-        frame.time_ns,
-        frame.mono_ns,
-        devices,
-        frame.gauges[:, rows],
-        frame.counters[:, rows],
-        frame.observed[:, rows],
-        frame.sampled_ns[rows],
-    )
 
 
 def _grouped(of_frames: Sequence[frozenset[str]]) -> dict[tuple[int, ...], frozenset[str]]:

@@ -76,7 +76,7 @@ class ByHost:
         read = _is_read(frame) if self._read_only else None
         for host, rows, own in cut:
             if read is None or read[rows].any() or host in silent:
-                yield host, _part(frame, rows, own)
+                yield host, rows_of(frame, rows, own)
 
 
 def _cut(devices: tuple[Device, ...]) -> list[tuple[str, Rows, tuple[Device, ...]]]:
@@ -99,8 +99,13 @@ def _is_read(frame: Frame) -> NDArray[np.bool_]:
     return np.asarray(frame.observed.any(axis=0) | ~np.isnan(frame.gauges).all(axis=0))
 
 
-def _part(frame: Frame, rows: Rows, devices: tuple[Device, ...]) -> Frame:
-    made = frame.increments
+def rows_of(
+    frame: Frame, rows: Rows, devices: tuple[Device, ...], *, increments: bool = True
+) -> Frame:
+    """These rows of a frame, which are ``devices``: as a frame of its own, with its increments or
+    without.
+    """
+    made = frame.increments if increments else None
     return Frame(
         frame.schema,
         frame.time_ns,

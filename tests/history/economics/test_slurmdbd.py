@@ -24,8 +24,8 @@ pytestmark = pytest.mark.integration
 # Nobody waits for a node that is away.
 MORE = "JobRequeue=1\nMinJobAge=300\n"
 SMALL = ("--mem=10", "--ntasks=1", "--gres=gpu:1")
-# Shell that waits until the controller has been told how the first step ended. A job that ends
-# before that keeps no state of the step: on a busy machine the two reports come in either order.
+# Shell that waits until the controller knows how the first step ended. A job that ends before that
+# keeps no state of the step: on a busy machine the two reports come in either order.
 STEP_IS_OVER = "while squeue -h -s $SLURM_JOB_ID.0 | grep -q .; do sleep 0.1; done"
 
 
