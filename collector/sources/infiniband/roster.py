@@ -18,6 +18,7 @@ from pipeline.frame import Device
 
 KIND = "ib_port"
 DECLARED, LEARNED = "declared", "learned"
+LASTING = ("node_guid", "port_guid", "pci_bus_id")
 
 
 class Roster:
@@ -46,19 +47,19 @@ class Roster:
 
         ``taken``: identities of the ports before it.
 
-        A port keeps the identity it was first seen with, although a driver that is just
-        starting may show no GUID yet.
+        A port keeps the identity it was first seen with, and the facts that others know it by,
+        although a driver that is just starting or going may show no GUID.
         """
         identity = tree.identity(attributes)
         if owner := _owner(attributes):
             identity = self._identity.setdefault(owner, identity)
         if identity in taken:  # functions of one adapter that share a GUID
             identity = f"{identity}@{place.name}"
-        device = Device(self._host, KIND, identity, attributes)
+        known = next((d for d in self.rows.devices if d.id == identity), None)
+        device = Device(self._host, KIND, identity, {**_lasting(known, attributes), **attributes})
         if self._ignored(device):
             return None
         taken.add(identity)
-        known = next((d for d in self.rows.devices if d.id == identity), None)
         return self._expect(
             device, learned=known is not None and known.attributes.get("expected_by") == LEARNED
         )
@@ -116,6 +117,15 @@ class Roster:
 
     def _ignored(self, device: Device) -> bool:
         return tree.matches(self._ignore, device.attributes, device.id)
+
+
+def _lasting(known: Device | None, attributes: Mapping[str, str]) -> dict[str, str]:
+    """What was known of a port and stays true of it, unless its link layer was switched."""
+    before = known.attributes if known else {}
+    layer = before.get("link_layer")
+    if attributes.get("link_layer", layer) != layer:
+        return {}
+    return {name: before[name] for name in LASTING if name in before}
 
 
 def _owner(attributes: Mapping[str, str]) -> tuple[str, str] | None:

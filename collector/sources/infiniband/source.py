@@ -191,7 +191,10 @@ class InfinibandSource:
         self._ports = []
         taken: set[str] = set()
         for place in tree.places(self._class, entries):
-            device = self._roster.device(place, tree.facts(place, self._net), taken)
+            facts = tree.facts(place, self._net)
+            if not tree.is_there(place):
+                continue  # and the entries are others with the next read
+            device = self._roster.device(place, facts, taken)
             if device is not None:
                 port = Port(place, device, self._net, now_ns, self._pread)
                 port.pcie = tree.pcie(place)
@@ -207,11 +210,15 @@ class InfinibandSource:
     def _renew_facts(self, now_ns: int) -> None:
         taken: set[str] = set()
         for port in self._ports:
-            device = self._roster.device(port.place, tree.facts(port.place, self._net), taken)
+            facts = tree.facts(port.place, self._net)
+            if not tree.is_there(port.place):
+                self._entries = None  # opened again with the next read
+                continue
+            device = self._roster.device(port.place, facts, taken)
             if device is None or device.attributes.get("net_device") != port.device.attributes.get(
                 "net_device"
             ):
-                self._entries = None  # opened again with the next read
+                self._entries = None
             else:
                 port.device, port.pcie = device, tree.pcie(port.place)
         self._columns = self._roster.place([port.device for port in self._ports])

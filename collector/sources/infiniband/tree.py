@@ -77,6 +77,18 @@ def places(folder: Path, devices: Iterable[tuple[str, int]]) -> list[SysfsPort]:
     return sorted(found, key=lambda place: (_natural(place.device), place.number))
 
 
+def is_there(place: SysfsPort) -> bool:
+    """Whether a port can still be looked at.
+
+    A driver that goes takes files away while they are read: where this answers no, what was read
+    before it may lack anything.
+    """
+    try:
+        return place.path.is_dir()
+    except OSError:
+        return False
+
+
 def matches(wanted: Sequence[str], attributes: Mapping[str, str], identity: str = "") -> bool:
     """Whether a port is meant by one of some names: ``mlx5_0``, ``mlx5_*``, ``mlx5_0/1``,
     or a GUID in any spelling.

@@ -17,6 +17,8 @@ import pytest
 from collector.node.inventory import Inventory
 from collector.node.state import State
 from collector.sources.infiniband import InfinibandSource
+from collector.sources.infiniband import tree as looked_at
+from collector.sources.infiniband.source import FACTS_S
 from pipeline.catalog.ib_port import ABSENT, ACTIVE, PHYSICAL_STATES
 from pipeline.frame import Frame
 from pipeline.observation import Reading, Unread
@@ -164,7 +166,8 @@ def test_a_port_keeps_its_identity_without_a_gid(make: Make, tree: Sysfs) -> Non
     port = tree.add()
     make().read()
     tree.write(port / "gids" / "0", "fe80:0000:0000:0000:0000:0000:0000:0000")
-    assert list(states(make().read())) == [FIRST_ID]
+    (device,) = ports(make().read()).devices
+    assert (device.id, device.attributes["port_guid"]) == (FIRST_ID, FIRST_ID)
 
 
 @pytest.mark.parametrize("guid", [0, GUID])
@@ -319,6 +322,43 @@ def test_a_port_that_vanishes_stays_absent(make: Make, tree: Sysfs, clock: FakeC
     assert ports(reading).value("symbol_errors", 1) == 4
     assert not ports(reading).observed[:, 0].any()
     assert counts(reading) == (2, 1)
+
+
+@pytest.mark.parametrize("files", range(1, 12))
+@pytest.mark.parametrize("waits_s", [1, 61])
+def test_a_port_that_vanishes_while_it_is_read_stays_who_it_was(
+    make: Make,
+    tree: Sysfs,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    files: int,
+    waits_s: float,
+) -> None:
+    """Its files go one by one; no other port comes of what is left, and its name is known."""
+    tree.add("mlx5_0")
+    tree.add("mlx5_1", guid=GUID + 16, pci="0000:2a:00.0")
+    source = make()
+    before = ports(source.read()).devices
+    clock.advance(waits_s)
+    if waits_s < FACTS_S:
+        tree.add("mlx5_2", guid=GUID + 32, pci="0000:3a:00.0")  # all is looked at again
+    count = iter(range(99))
+    whole = looked_at.read
+
+    def read(path: Path) -> str:
+        if next(count) == files:
+            tree.remove("mlx5_0")
+        return whole(path)
+
+    monkeypatch.setattr(looked_at, "read", read)
+    source.read()
+    clock.advance(1)
+    reading = source.read()
+    known = {device.id: device.attributes for device in ports(reading).devices}
+    assert not tree.port("mlx5_0").exists()
+    assert known.items() >= {device.id: device.attributes for device in before}.items()
+    assert len(known) == len(before) + (waits_s < FACTS_S)
+    assert states(reading)[FIRST_ID] == ABSENT
 
 
 def test_a_port_that_was_given_to_a_pod_is_unknown_and_one_without_a_driver_is_absent(
