@@ -1,4 +1,4 @@
-"""Gateway: what it found, and whether it speaks, keeps up and hears every host."""
+"""Gateway: what it found, and whether it leads, keeps up and hears every host."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pipeline.catalog import agent, fleet
 GATEWAYS = Variable("instance", "Gateway", f'{fleet.INFO.name}{{cluster=~"$cluster"}}', "instance")
 _GATEWAY = "{{instance}}"
 _INCIDENTS = own(fleet.INCIDENT)
-_LEADS = own(fleet.SPEAKS)
+_LEADS = own(fleet.LEADER)
 _LEADER = f"{_LEADS} == 1"
 _LATE_S, _BEHIND_S = 30, 60  # rules/fleet.py, rules/gateway.py
-_SPEAKS = (State("0", "waits", MEANT), State("1", "speaks", WELL))
+_STANDBY = (State("0", "waits", MEANT), State("1", "leads", WELL))
 _ON_BUS = (State("0", "cannot send", FAILED), State("1", "sends", WELL))
 _SENDS = own(agent.BUS_CONNECTED)
 _NO_GATEWAY = "no gateway answers"
@@ -48,18 +48,18 @@ NUMBERS = (
         title="Open pages",
         about=(
             "Incidents of the cluster that page, as the gateway found them. Those that an agent "
-            "reports itself are alerted by the agent. 0 is shown only where a gateway speaks."
+            "reports itself are alerted by the agent. 0 is shown only where a gateway leads."
         ),
         queries=(Query(_open("page")),),
         steps=NONE_IS_WELL,
-        empty="no gateway speaks",
+        empty="no gateway leads",
     ),
     Stat(
         title="Open tickets",
         about="Incidents of the cluster for the work queue.",
         queries=(Query(_open("ticket")),),
         steps=NONE_IS_BEST,
-        empty="no gateway speaks",
+        empty="no gateway leads",
     ),
     Stat(
         title="Explained",
@@ -67,12 +67,12 @@ NUMBERS = (
             "Open incidents of agents that one of the gateway explains: these agents do not alert."
         ),
         queries=(Query(zero_where(f"count({own(fleet.EXPLAINS)})", _LEADER)),),
-        empty="no gateway speaks",
+        empty="no gateway leads",
     ),
     Stat(
         title="Gateways",
-        about="That answer, and of these the one that speaks.",
-        queries=(Query(f"sum({_LEADS})", "speaks"), Query(f"count({_LEADS})", "of")),
+        about="That answer, and of these the one that leads.",
+        queries=(Query(f"sum({_LEADS})", "leads"), Query(f"count({_LEADS})", "of")),
         empty=_NO_GATEWAY,
     ),
     Stat(
@@ -94,7 +94,7 @@ FOUND = (
     Table(
         title="Open incidents of the cluster",
         about=(
-            "One row per cause, by the gateway that speaks. Its page (`:9401/`) shows the "
+            "One row per cause, by the gateway that leads. Its page (`:9401/`) shows the "
             "evidence. Empty, with 0 above: nothing is open."
         ),
         queries=(Query(_INCIDENTS),),
@@ -108,16 +108,16 @@ FOUND = (
             Column("action", "Proposed"),
         ),
         by="Severity",
-        empty="no incident is open, or no gateway speaks",
+        empty="no incident is open, or no gateway leads",
         width=24,
         height=7,
         place=places.FLEET_INCIDENTS,
     ),
     Lines(
         title="Open incidents of the cluster over time",
-        about="By severity. A gap: no gateway spoke.",
+        about="By severity. A gap: no gateway led.",
         queries=(Query(f"count by (severity) ({_INCIDENTS})", "{{severity}}"),),
-        empty="no incident was open, or no gateway spoke",
+        empty="no incident was open, or no gateway led",
         decimals=0,
         minimum=0,
         stacked=True,
@@ -127,23 +127,23 @@ FOUND = (
         title="Explained incidents of agents",
         about="That are left to the gateway, by class: a wide fault explains many.",
         queries=(Query(f"count by (class) ({own(fleet.EXPLAINS)})", "{{class}}"),),
-        empty="nothing was explained, or no gateway spoke",
+        empty="nothing was explained, or no gateway led",
         decimals=0,
         minimum=0,
         stacked=True,
     ),
 )
 
-SPEAKING = (
+LEADING = (
     Timeline(
-        title="Which gateway speaks",
+        title="Which gateway leads",
         about=(
             "Green: holds the lease and is up to date. All of a cluster blue: agents alert for "
             "themselves. A gap without colour: it did not answer."
         ),
         queries=(Query(_LEADS, _GATEWAY),),
         empty=_NO_GATEWAY,
-        states=_SPEAKS,
+        states=_STANDBY,
         place=places.GATEWAY_LEADER,
     ),
     Lines(
@@ -263,7 +263,7 @@ GATEWAY = Dashboard(
     places.GATEWAY,
     "Tocsin / Gateway",
     "What did the gateway find, and does it see the whole cluster?",
-    (*NUMBERS, *FOUND, Row("Speaking and keeping up"), *SPEAKING, Row("What is lost"), *LOST),
+    (*NUMBERS, *FOUND, Row("Leading and keeping up"), *LEADING, Row("What is lost"), *LOST),
     (CLUSTERS, GATEWAYS),
     incidents=_INCIDENTS,
 )

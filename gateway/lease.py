@@ -1,4 +1,4 @@
-"""The lease: of several gateways that judge, one speaks.
+"""The lease: of several gateways that judge, one leads.
 
 A key in JetStream's key-value bucket, whose entries vanish unless they are renewed. A lease is no
 exclusion: for the margin two may hold it, so what the holder says must be harmless twice (ids are

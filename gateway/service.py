@@ -1,4 +1,4 @@
-"""The gateway's process: reads the bus, judges, serves; speaks while it holds the lease."""
+"""The gateway's process: reads the bus, judges, serves; leads while it holds the lease."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Gateway:
         self._log = FindingsLog()
         self._explanations = Explanations()
         self._metrics.set(series.INFO, 1, config.bus.cluster, VERSION)
-        self._metrics.set(series.SPEAKS, 0)
+        self._metrics.set(series.LEADER, 0)
         self._health, self._refusals = Health("bus"), Health("reading a batch")
         self._stop = asyncio.Event()
         self._messages: deque[Message] = deque()
@@ -120,7 +120,7 @@ class Gateway:
         self._position = "", 0  # its stream and sequence
         self._resumed = False
         self._judging = Lock()  # held while what is remembered changes or is copied
-        self._spoke = False
+        self._led = False
         self._looked_ns = self._clock.monotonic_ns()
         self._exposition = Exposition(self._metrics, clock=self._clock, verdicts=False)
         pages = AgentPages(
@@ -184,7 +184,7 @@ class Gateway:
             self._metrics.value(series.TICK) or 0.0,
             len(self._sent()),
             int(late),
-            speaks=self._spoke,
+            leads=self._led,
             present=self._present,
         )
 
@@ -291,30 +291,30 @@ class Gateway:
             self._health.succeeded()
         judged = await asyncio.to_thread(self._judged, consumer.read_ns) if self._resumed else []
         self._looked_ns = self._clock.monotonic_ns()
-        speaks = self._lease.held and self._present
-        if speaks and not self._spoke:  # what the one before it may have logged last
+        leads = self._lease.held and self._present
+        if leads and not self._led:  # what the one before it may have logged last
             self._log.write(self._taken_over(), (), self._judge.open())
         for observation, findings, incidents in judged:
             self._exposition.write(replace(observation, frames=()), findings, incidents)
             self._explanations.note(findings)
-            if speaks and self._lease.held:  # now, and not only when this began
+            if leads and self._lease.held:  # now, and not only when this began
                 self._log.write(observation, findings, incidents)
-        speaks = speaks and self._lease.held
-        if judged or speaks != self._spoke:
-            self._report(speaks=speaks)
-        self._spoke = speaks
+        leads = leads and self._lease.held
+        if judged or leads != self._led:
+            self._report(leads=leads)
+        self._led = leads
 
-    def _report(self, *, speaks: bool) -> None:
-        """As series: whether this gateway speaks, what is open, and which agents' incidents it
+    def _report(self, *, leads: bool) -> None:
+        """As series: whether this gateway leads, what is open, and which agents' incidents it
         explains.
         """
-        self._metrics.set(series.SPEAKS, float(speaks))
-        self._metrics.replace(series.INCIDENT, self._open() if speaks else {})
+        self._metrics.set(series.LEADER, float(leads))
+        self._metrics.replace(series.INCIDENT, self._open() if leads else {})
         self._learnt.show()
         explained = self._explanations.of(
             self._config.bus.cluster, self._judge.open(), self._fleet.arrivals.hosts.values()
         )
-        self._metrics.replace(series.EXPLAINS, explained if speaks else {})
+        self._metrics.replace(series.EXPLAINS, explained if leads else {})
         self._metrics.set(series.EXPLAINS_OVERFLOW, self._explanations.overflow)
 
     def _taken_over(self) -> Observation:

@@ -1,7 +1,7 @@
 """One alert per cause: what the gateway explains is left to it, the rest to the agents.
 
 All of it is evaluated in one group, at one instant: a word of the gateway silences agents and
-alerts in their place in the same evaluation. While no gateway speaks its last word stands on both
+alerts in their place in the same evaluation. While no gateway leads its last report stands on both
 sides, for an hour: it was alerted already. What is new then, agents alert.
 """
 
@@ -14,7 +14,7 @@ from rules.model import Alert, Recording, Severity
 # A gateway is at most 8 s behind (docs/bus.md), and silent by itself from 15 s on. The rest is for
 # clocks that differ: beyond it the process hangs, and shows what it found before.
 FRESH_S = 30
-LAST_WORD_S = 3600  # of gateways
+LAST_REPORT_S = 3600  # of gateways
 GONE_S = 900  # of an agent: for so long the gateway remembers what it sent
 # An incident comes from the gateway in 8 s and a scrape: until then it is not known whose it is.
 AWAITED = "30s"
@@ -35,7 +35,7 @@ NEW = "root:tocsin_incident_active:new"
 MAINTENANCE = "host:tocsin_maintenance:last"
 
 
-def _last_word(record: str, said: str, silent: str, seconds: int) -> Recording:
+def _last_report(record: str, said: str, silent: str, seconds: int) -> Recording:
     """Unix time at which each series of ``said`` was there last. The rule reads its own last
     result, so that what has ended is forgotten at once, unless who said it has fallen silent.
     """
@@ -46,18 +46,18 @@ def _last_word(record: str, said: str, silent: str, seconds: int) -> Recording:
 
 def _of_leader(record: str, metric: str, labels: str) -> Recording:
     said = f"max by ({labels}) (\n  {metric} and {ON_AGENT} {LEADER}\n)"
-    return _last_word(record, said, f"on (bus_cluster) {LEADER}", LAST_WORD_S)
+    return _last_report(record, said, f"on (bus_cluster) {LEADER}", LAST_REPORT_S)
 
 
 def _of_agents(record: str, series: str, labels: str, seconds: int) -> Recording:
     said = (
         f"max by (cluster, node, instance, bus_cluster, bus_host{labels}) (\n{series} {WITH_BUS}\n)"
     )
-    return _last_word(record, said, f"{ON_AGENT} tocsin_bus_info", seconds)
+    return _last_report(record, said, f"{ON_AGENT} tocsin_bus_info", seconds)
 
 
 RECORDINGS = (
-    # Gateways that speak, by the cluster of the bus; there is one but for moments.
+    # Gateways that lead, by the cluster of the bus; there is one but for moments.
     Recording(
         LEADER,
         "tocsin_fleet_info\n"
@@ -82,7 +82,7 @@ RECORDINGS = (
         ", root_kind, root_device, class, severity",
         GONE_S,
     ),
-    _of_agents(MAINTENANCE, "tocsin_maintenance{kind='node'}", "", LAST_WORD_S),
+    _of_agents(MAINTENANCE, "tocsin_maintenance{kind='node'}", "", LAST_REPORT_S),
     Recording(
         EXPLAINED,
         f"{REPORTED}\n"
@@ -149,7 +149,7 @@ def _incident(severity: Severity) -> Alert:
         do="Follow the proposed action for the root cause, not for the nodes that suffer from it.",
         clears=(
             "When the incident closes, or an agent reports the device itself. While no gateway "
-            f"speaks it goes on for at most {LAST_WORD_S // 3600} h; then agents alert what they "
+            f"leads it goes on for at most {LAST_REPORT_S // 3600} h; then agents alert what they "
             "see."
         ),
         panel=places.FLEET_INCIDENTS,

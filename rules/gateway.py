@@ -1,4 +1,4 @@
-"""Rules over the gateway itself: whether it speaks, reads the bus, keeps up and stores."""
+"""Rules over the gateway itself: whether it leads, reads the bus, keeps up and stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGENTS_ALERT = "Agents alert for themselves; what only the comparison of nodes s
 BEHIND_S = 60  # a gateway waits for late hosts for 8 s
 RESTARTS = 3  # of ingest workers in 15 minutes; one that somebody killed is no reason to look
 
-SPEAKING = (
+LEADING = (
     Alert(
         name="TocsinFleetNoLeader",
         expr=(
@@ -29,7 +29,7 @@ SPEAKING = (
         family="",
         hold="5m",
         page_of="none",
-        summary="No gateway speaks for a cluster.",
+        summary="A cluster has no leading gateway.",
         description=(
             f"{CLUSTER}: no gateway holds the lease and is up to date, so only agents alert. "
             "Check the gateways and the bus."
@@ -40,13 +40,13 @@ SPEAKING = (
         confirm=(
             "`tocsin_fleet_leader`, `tocsin_fleet_bus_connected` and "
             "`tocsin_fleet_tick_timestamp_seconds` of each gateway; its log. After a start a "
-            "gateway reads the last hour before it speaks."
+            "gateway reads the last hour before it leads."
         ),
         do=(
             "Start a gateway, or repair the bus: docs/bus.md. With three NATS servers two must run "
             "for the lease."
         ),
-        clears="When a gateway speaks, or a day after the last one was seen.",
+        clears="When a gateway leads, or a day after the last one was seen.",
         panel=places.GATEWAY_LEADER,
     ),
     Alert(
@@ -62,7 +62,7 @@ SPEAKING = (
         description=(
             f"{INSTANCE}: the gateway has not responded for 10 minutes. Restart the gateway."
         ),
-        means="Another gateway speaks if there is one; if none does, TocsinFleetNoLeader fires.",
+        means="Another gateway leads if there is one; if none does, TocsinFleetNoLeader fires.",
         confirm=(
             "`curl http://INSTANCE/-/healthy`; `systemctl status tocsin-gateway` or the log of the "
             "pod."
@@ -119,7 +119,7 @@ READING = (
         ),
         means=(
             "It reads batches and has not judged them: after a start for some minutes, otherwise "
-            "because it lacks processor time. A gateway that is behind does not speak."
+            "because it lacks processor time. A gateway that is behind does not lead."
         ),
         confirm="`tocsin_fleet_tick_timestamp_seconds`; `top` on its node; its log.",
         do="Give it a core of its own. If it stays behind after a start, split the cluster.",
@@ -142,7 +142,7 @@ READING = (
         ),
         means=(
             "A batch is damaged, of a version that the gateway does not know, or on the subject of "
-            "another host: a wrong host name, or a host that tries to speak for another."
+            "another host: a wrong host name, or a host that tries to publish for another."
         ),
         confirm="The gateway logs the reason and the host.",
         do=(
@@ -327,7 +327,7 @@ KEEPING = (
 )
 
 GROUPS = (
-    Group("tocsin.gateway.speaking", SPEAKING),
+    Group("tocsin.gateway.leading", LEADING),
     Group("tocsin.gateway.reading", READING),
     Group("tocsin.gateway.keeping", KEEPING),
 )

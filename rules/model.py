@@ -16,7 +16,7 @@ RUNBOOK_URL = os.environ.get("RUNBOOK_URL", "https://runbooks.example.org/tocsin
 # or a proxy: `AGENT_URL='https://{{ $labels.node }}:9400/' make rules`.
 AGENT_URL = os.environ.get("AGENT_URL", "http://{{ $labels.instance }}/")
 
-# The page of the gateway that speaks for the alert's cluster, empty where none does:
+# The page of the gateway that leads for the alert's cluster, empty where none does:
 # `GATEWAY_URL=https://gateway.example.org/ make rules` where operators reach it by one name.
 GATEWAY_URL = os.environ.get(
     "GATEWAY_URL",
@@ -58,7 +58,7 @@ class Alert:
     with its number, the action. ``needs`` names what a plain dcgm-exporter or node_exporter must be
     configured to export. ``panel`` draws its numbers. ``means``, ``confirm``, ``do`` and ``clears``
     are the runbook; with ``like`` its section refers to that of another alert. ``page_of`` is whose
-    status page the alert links to: that of its ``instance``, or of the gateway that speaks.
+    status page the alert links to: that of its ``instance``, or of the gateway that leads.
     ``labels`` are further ones, templates.
     """
 

@@ -34,10 +34,10 @@ OF_NOW = {"incidents": frozenset({"last_true", "cause"}), "jobs": frozenset({"st
 _PAIRS = schema.array(schema.array(schema.whole(), most=2), "place and level")
 _AT = {"time": schema.time("when it was so")}
 _LAYOUT = {"layout": schema.text("version of the layout, as in the topology")}
-_SPEAKS = {"speaks": schema.flag("whether this gateway holds the lease")}
+_LEADS = {"leads": schema.flag("whether this gateway holds the lease")}
 EVENTS: Mapping[str, schema.Schema] = {
     "hello": schema.obj(
-        "the first event of each answer", **_AT, cluster=schema.text(), **_LAYOUT, **_SPEAKS
+        "the first event of each answer", **_AT, cluster=schema.text(), **_LAYOUT, **_LEADS
     ),
     "reset": schema.obj("too much has changed: load everything again", **_AT, **_LAYOUT),
     "levels": schema.obj(
@@ -67,7 +67,7 @@ EVENTS: Mapping[str, schema.Schema] = {
         judged=schema.maybe(schema.time("the last second that was judged")),
         hosts=schema.whole("that send"),
         late=schema.whole("that were late for it"),
-        **_SPEAKS,
+        **_LEADS,
     ),
 }
 for _name, _schema in EVENTS.items():
@@ -83,7 +83,7 @@ class Pulse:
     judged_s: float = 0.0
     hosts: int = 0
     late: int = 0
-    speaks: bool = False
+    leads: bool = False
     present: bool = True
 
 
@@ -173,7 +173,7 @@ class Feed:
         data = {
             **self._reset(),
             "cluster": printable(self._cluster),
-            "speaks": self._pulse().speaks,
+            "leads": self._pulse().leads,
         }
         return self._encoded(number, "hello", orjson.dumps(data))
 
@@ -187,7 +187,7 @@ class Feed:
             "judged": time(round(pulse.judged_s) * SECOND_NS) if pulse.judged_s else None,
             "hosts": pulse.hosts,
             "late": pulse.late,
-            "speaks": pulse.speaks,
+            "leads": pulse.leads,
         }
 
     def _encoded(self, number: int, name: str, body: bytes) -> bytes:

@@ -91,7 +91,7 @@ def _banner() -> Html:
         "header",
         el("a", "Skip to the verdict", href="#verdict", class_="skip"),
         el("h1", bell(), el("span", "Tocsin on ", class_="brand"), el("span", id="cluster")),
-        el("p", "standby: another gateway speaks", id="standby", class_="rehearsal", hidden=True),
+        el("p", "standby: another gateway leads", id="standby", class_="rehearsal", hidden=True),
         el(
             "search",
             field,

@@ -16,7 +16,7 @@ TICK = Metric(
     "gauge",
     "Unix time of the last second that was judged.",
 )
-SPEAKS = Metric(
+LEADER = Metric(
     "tocsin_fleet_leader", "gauge", "1 while this gateway holds the lease; the other judges, too."
 )
 INFO = Metric(
@@ -86,6 +86,6 @@ EXPLAINS_OVERFLOW = Metric(
     "Explained incidents beyond the 20,000 shown: their agents alert.",
 )
 METRICS = (
-    HOSTS, TICK, SPEAKS, INFO, CONNECTED, BATCHES, BATCH_BYTES, REFUSED, MISSED, TOO_LATE,
+    HOSTS, TICK, LEADER, INFO, CONNECTED, BATCHES, BATCH_BYTES, REFUSED, MISSED, TOO_LATE,
     SPENT, INGEST_RESTARTS, INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW, CALIBRATION, LOWERED,
 )  # fmt: skip

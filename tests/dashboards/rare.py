@@ -155,7 +155,7 @@ RARE: dict[str, Rare] = {
         0.05,
     ),
     "gateway: Open pages A": Rare({_OPEN: "1x60", _LEADS: "1x60"}, "{}", 1),
-    # Nothing is open, and a gateway that speaks says so.
+    # Nothing is open, and a gateway that leads says so.
     "gateway: Open tickets A": Rare({_OPEN: "1x60", _LEADS: "1x60"}, "{}", 0),
     "gateway: Explained A": Rare({_EXPLAINS: "1x60", _LEADS: "1x60"}, "{}", 1),
     "gateway: Gateways A": Rare({_LEADS: "1x60", _WAITS: ZERO}, "{}", 1),
@@ -169,7 +169,7 @@ RARE: dict[str, Rare] = {
     "gateway: Explained incidents of agents A": Rare(
         {_EXPLAINS: "1x60"}, '{class="ib/link_down"}', 1
     ),
-    "gateway: Which gateway speaks A": Rare({_LEADS: "1x60"}, f"tocsin_fleet_leader{{{NAMED}}}", 1),
+    "gateway: Which gateway leads A": Rare({_LEADS: "1x60"}, f"tocsin_fleet_leader{{{NAMED}}}", 1),
     "gateway: Behind A": Rare(
         {f"tocsin_fleet_tick_timestamp_seconds{{{N1}}}": ZERO}, f"{{{NAMED}}}", 3600
     ),

@@ -148,7 +148,7 @@ def test_it_is_kept_on_as_many_servers_as_the_stream(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_broker_that_is_gone_silences_all(server: Nats, *, empty: bool) -> None:
-    """Nobody can renew; when it is back, also with nothing in it, one speaks again."""
+    """Nobody can renew; when it is back, also with nothing in it, one leads again."""
 
     async def story(first: Contender, second: Contender) -> None:
         server.stop()

@@ -40,7 +40,7 @@ class Cluster:
         return until(condition, what, servers=[self.server, *self.agents, *self.gateways])
 
     def leader(self) -> AgentProcess:
-        """The gateway that speaks, once one does."""
+        """The gateway that leads, once one does."""
         found = self.until(lambda: [each for each in self.gateways if leads(each)], "a leader")
         return found[0]
 
@@ -73,7 +73,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def leads(gateway: AgentProcess) -> bool:
-    """Whether it speaks."""
+    """Whether it leads."""
     return gateway.values("tocsin_fleet_leader") == {"": 1.0}
 
 
@@ -88,7 +88,7 @@ def open_on(gateway: AgentProcess) -> set[str]:
     return {labels.partition('host="')[2].partition('"')[0] for labels in found}
 
 
-def test_of_two_gateways_one_speaks_and_the_other_takes_over(
+def test_of_two_gateways_one_leads_and_the_other_takes_over(
     cluster: Cluster, measured: Measured
 ) -> None:
     """With the incident that was open, as it judged all along."""

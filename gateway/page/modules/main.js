@@ -28,7 +28,7 @@ const page = {
   jobs: new Map(),
   jobsTotal: 0,
   stored: false, // whether the gateway reads jobs from a store
-  speaks: true,
+  leads: true,
   time: "",
   agent: agentUrl ? (host) => agentUrl.replaceAll("{host}", encodeURIComponent(host)) : null,
 };
@@ -119,8 +119,8 @@ const TAKE = {
     }
     for (const id of gone) page.jobsTotal -= page.jobs.delete(id) ? 1 : 0;
   },
-  tick({ speaks }) {
-    page.speaks = speaks;
+  tick({ leads }) {
+    page.leads = leads;
     detail.ask();
   },
 };
@@ -140,7 +140,7 @@ function showAll(what = "") {
     showVerdict();
   }
   if (what !== "incidents" && what !== "tick") showJobs(sortedJobs(page.jobs.values(), cluster.levels), page.jobsTotal);
-  byId("standby").hidden = page.speaks;
+  byId("standby").hidden = page.leads;
   if (what !== "tick") detail.render();
   age();
 }

@@ -167,7 +167,7 @@ def test_messages_are_as_long_again_after_one_that_was_too_large(tmp_path: Path)
         assert max(len(each.judged) for each in batches(server)) == 8
 
 
-def test_a_host_speaks_for_itself_only(
+def test_a_host_publishes_for_itself_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, measured: Measured
 ) -> None:
     """With the credentials of another host nothing arrives, so that no gateway sees anything of it,

@@ -20,7 +20,7 @@ class Followed:
 
     def __init__(self, nodes: int = 16) -> None:
         self.cluster = SimulatedCluster(nodes)
-        self.feed = Feed(lambda: Pulse(1.7e9, nodes, 1, speaks=True))
+        self.feed = Feed(lambda: Pulse(1.7e9, nodes, 1, leads=True))
         self.place = 0
         self.step()
         self.news()

@@ -79,7 +79,7 @@ TABLE = (
     ),
     Row(
         "the gateway that reports dies",
-        "test_of_two_gateways_one_speaks_and_the_other_takes_over",
+        "test_of_two_gateways_one_leads_and_the_other_takes_over",
         TAKE_OVER_S,
     ),
     Row(
@@ -117,7 +117,7 @@ TABLE = (
     Row("two agents use one name", "test_two_agents_of_one_name_are_shown"),
     Row(
         "a host's credentials are stolen",
-        "test_a_host_speaks_for_itself_only",
+        "test_a_host_publishes_for_itself_only",
         lost="what is sent with them in another host's name",
         most=1,
         exactly=True,

@@ -34,7 +34,7 @@ AGENT_URL = "http://{host}:9400/"
 def _hello(view: View) -> dict[str, Any]:
     layout = static_of(view.cluster.layout).version
     at = time(view.cluster.time_ns)
-    return {"time": at, "cluster": view.name, "layout": layout, "speaks": True}
+    return {"time": at, "cluster": view.name, "layout": layout, "leads": True}
 
 
 class Served:

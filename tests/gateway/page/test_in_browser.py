@@ -189,9 +189,9 @@ def test_devices_that_come_bring_their_places(page: Page, served: Served) -> Non
     """Where the layout is another, everything is read again."""
     served.cluster.sent["node-0099"] = served.cluster.clock.time_ns()
     served.cluster.read()
-    served.send("tick", {**stamp(served.cluster), "speaks": False})
+    served.send("tick", {**stamp(served.cluster), "leads": False})
     page.until("document.getElementById('legend').textContent.includes('All 17')", "17 nodes")
-    served.send("tick", {**stamp(served.cluster), "speaks": False})
+    served.send("tick", {**stamp(served.cluster), "leads": False})
     page.until("!document.getElementById('standby').hidden", "the standby to say so")
 
 

@@ -331,6 +331,7 @@ def test_a_port_that_vanishes_while_it_is_read_stays_who_it_was(
     tree: Sysfs,
     clock: FakeClock,
     monkeypatch: pytest.MonkeyPatch,
+    *,
     files: int,
     waits_s: float,
 ) -> None:
