@@ -17,6 +17,7 @@ from evaluation.runs.run import OURS, SHIPPED
 DOCS = Path(__file__).resolve().parent
 TARGET, SCORES = DOCS / "scores.md", DOCS / "scores.json"
 LEARNT = DOCS / "learning.json"
+INSTALLED = DOCS / "installed.json"  # horizon node, which ships
 # Faults that a driver, a register or a counter reports; the others show in statistics.
 DETERMINISTIC = (
     "F02",
@@ -57,6 +58,7 @@ def scores() -> str:
     """The page with its tables written again."""
     learnt = json.loads(LEARNT.read_bytes()) if LEARNT.exists() else {}
     report = json.loads(SCORES.read_bytes()) | {"learning": learnt}
+    report |= {"installed": json.loads(INSTALLED.read_bytes())}
     text = TARGET.read_text(encoding="utf-8")
     for name, make in TABLES.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
@@ -73,10 +75,11 @@ def scores() -> str:
 
 def _installed(report: Mapping[str, Any]) -> Iterator[str]:
     """Agents alone, as they are installed, and with all detectors paging: what ships."""
-    node = report["summary"].get("node")
+    node = report["installed"]["summary"].get("node")
     if node is None:
         yield "No results of agents alone."
         return
+    yield from _run_of(report["installed"]["about"])
     installed = node["as_shipped"]
     yield from _table(
         ("Figure", "Default configuration", "All detectors page"),
@@ -97,9 +100,20 @@ def _installed(report: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
+def _run_of(about: Mapping[str, Any]) -> Iterator[str]:
+    """Which runs the figures are of, where they are of one call."""
+    if "runs" in about:
+        yield (
+            f"{about['runs']['in_all']} runs of commit {about['commit']}, seeds "
+            f"{about['seeds'][0]} to {about['seeds'][-1]} of {about['suite']}, "
+            f"{about['cpu_hours']:g} CPU hours."
+        )
+        yield ""
+
+
 def _released(report: Mapping[str, Any]) -> Iterator[str]:
     """Which detectors the result lets alert, beside what ships."""
-    rows = report.get("detectors", ())
+    rows = report["installed"].get("detectors", ())
     if not rows:
         yield "Not scored yet."
         return

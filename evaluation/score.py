@@ -103,7 +103,7 @@ def score(args: argparse.Namespace) -> int:
             "code": code,
             "suite": wanted.split,
             "failed": failed,
-            "cpu_hours": round(sum(result.get("cpu_s", 0.0) for result in results) / 3600, 2),
+            "cpu_hours": _cpu_hours(results),
             # of this call; the CPU hours are those of all results, of calls before too
             "wall_hours": round((time.monotonic() - began_s) / 3600, 2),
             "runs": {"of_this_call": len(remaining), "in_all": len(jobs)},
@@ -144,21 +144,29 @@ def _report(args: argparse.Namespace) -> int:
         sorted({result["job"][name] for result in results}) for name in ("seed", "scenario")
     )
     report = _document(results)
+    state = log.state_of(codes, code_hash(), log.commit_of(ROOT))
     about = {
         "tocsin": VERSION,
+        "commit": state,
         "code": codes,
         "suite": args.suite,
+        "cpu_hours": _cpu_hours(results),
+        "runs": {"in_all": len(results)},
         "seeds": seeds,
         "scenarios": scenarios,
     }
     _write(args.json, {"about": about, **report})
     if args.log not in (None, NOWHERE):
-        state = log.state_of(codes, code_hash(), log.commit_of(ROOT))
         log.append(
             Path(args.log),
             log.rows(report, log.Logged(_today(), state, seeds, len(scenarios), done=len(results))),
         )
     return DONE
+
+
+def _cpu_hours(results: Sequence[Mapping[str, Any]]) -> float:
+    """Of all of them, whichever call made them."""
+    return round(sum(result.get("cpu_s", 0.0) for result in results) / 3600, 2)
 
 
 def _document(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

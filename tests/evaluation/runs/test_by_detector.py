@@ -88,10 +88,10 @@ def test_every_scenario_of_the_table_is_known_by_an_agent_alone() -> None:
 
 
 def test_defaults_are_those_that_the_scores_decide() -> None:
-    """Where docs/scores.json lets a detector alert, it does or the site decides; where 200 cases or
-    the healthy fleet refute it, the detector is in shadow mode.
+    """Where docs/installed.json lets a detector alert, it does or the site decides; where 200 cases
+    or the healthy fleet refute it, the detector is in shadow mode.
     """
-    rows = json.loads((ROOT / "docs" / "scores.json").read_text()).get("detectors", ())
+    rows = json.loads((ROOT / "docs" / "installed.json").read_text())["detectors"]
     alerting = {row["detector"] for row in rows if row["decision"] == ALERTS}
     refuted = {
         row["detector"]

@@ -191,6 +191,9 @@ def test_the_command_reports_and_resumes(
     assert of_any_call(out.read_text()) == of_any_call(first)
     assert score(capsys, "--report", str(kept), "--json", str(out))[0] == 0
     assert figures(out.read_text()) == figures(first)
+    of_kept, of_run = (json.loads(text)["about"] for text in (out.read_text(), first))
+    assert of_kept["cpu_hours"] == of_run["cpu_hours"]
+    assert of_kept["runs"]["in_all"] == of_run["runs"]["in_all"]
     assert set(json.loads(first)["summary"]) == {"node", "fleet"}
     assert set(json.loads(first)["summary"]["node"]["baselines"]) == {"gpud"}
 
