@@ -180,7 +180,7 @@ class Day:
         servers: list[Mortal] = [server, first, second]
         until(
             lambda: (
-                self._told(min(self._ticks.of(first), self._ticks.of(second)), publishing)
+                self._until(min(self._ticks.of(first), self._ticks.of(second)), publishing)
                 >= self._middle_s
             ),
             "mid-day",
@@ -200,7 +200,7 @@ class Day:
         self._kill_is_over = True
         return took_s
 
-    def _told(self, judged_s: float, publishing: Any) -> float:
+    def _until(self, judged_s: float, publishing: Any) -> float:
         """Progress; an agent that failed ends the run."""
         if publishing.done():
             publishing.result()
@@ -216,7 +216,7 @@ class Day:
     def _reach(self, server: Nats, gateway: AgentProcess, second: int) -> None:
         # Seconds are closed by messages alone: the last batches wait for more.
         until(
-            lambda: self._told(self._ticks.of(gateway), _Done()) >= second,
+            lambda: self._until(self._ticks.of(gateway), _Done()) >= second,
             "the last second",
             PATIENCE_S,
             servers=[server, gateway],

@@ -311,13 +311,13 @@ def _healthy(report: Mapping[str, Any]) -> Iterator[str]:
         (row["gpu_months"], *(row[name]["of_all"]["count"] for name in ("pages", "tickets")))
         for row in rows
     ]
-    told = [
+    causes = [
         ", ".join(f"{n} {name}" for name, n in row["tickets"]["by_detector"].items())
         for row in rows
     ]
     lines = [
         (row["scenario"], f"{m:.0f}", p, t, why)
-        for row, (m, p, t), why in zip(rows, counts, told, strict=True)
+        for row, (m, p, t), why in zip(rows, counts, causes, strict=True)
     ]
     months, pages, tickets = (sum(row[at] for row in counts) for at in range(3))
     yield from _table(

@@ -166,7 +166,8 @@ def _report(args: argparse.Namespace) -> int:
 
 def _cpu_hours(results: Sequence[Mapping[str, Any]]) -> float:
     """Of all of them, whichever call made them."""
-    return round(sum(result.get("cpu_s", 0.0) for result in results) / 3600, 2)
+    seconds: float = sum(result.get("cpu_s", 0.0) for result in results)
+    return round(seconds / 3600, 2)
 
 
 def _document(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

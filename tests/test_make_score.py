@@ -18,7 +18,7 @@ LOOKED_AT = {1001, 1002}  # the first runs, before any figure was published as J
 
 def seed_of(*argv: str) -> int:
     """The seed in the command that `make score` would run."""
-    told = subprocess.run(
+    reported = subprocess.run(
         ["make", "-n", "score", *argv],
         cwd=ROOT,
         capture_output=True,
@@ -26,8 +26,8 @@ def seed_of(*argv: str) -> int:
         timeout=PATIENCE_S,
         check=True,
     )
-    found = re.search(r"tocsin score .*--seed (\d+)", told.stdout)
-    assert found, told.stdout
+    found = re.search(r"tocsin score .*--seed (\d+)", reported.stdout)
+    assert found, reported.stdout
     return int(found[1])
 
 

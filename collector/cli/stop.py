@@ -15,8 +15,8 @@ class SignalStop:
     """
 
     def __init__(self) -> None:
-        self._seen, self._told = os.pipe()
-        os.set_blocking(self._told, False)
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)
         self._set = False
 
     def on_signals(self) -> SignalStop:
@@ -29,7 +29,7 @@ class SignalStop:
         """Whoever waits goes on, now and ever after."""
         if not self._set:
             self._set = True
-            os.write(self._told, b".")
+            os.write(self._write_end, b".")
 
     def is_set(self) -> bool:
         """Whether somebody said so."""
@@ -37,4 +37,4 @@ class SignalStop:
 
     def wait(self, timeout_s: float) -> bool:
         """Whether it was set within that time."""
-        return bool(select.select([self._seen], [], [], max(timeout_s, 0.0))[0])
+        return bool(select.select([self._read_end], [], [], max(timeout_s, 0.0))[0])

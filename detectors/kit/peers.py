@@ -23,7 +23,7 @@ from pipeline.frame import Device, Frame
 from pipeline.job_names import base
 
 ACTIVE_PERCENT = 50.0  # utilisation from which a GPU counts as working
-MIN_MATES = 4  # active peers that a median within a node needs
+MIN_PEERS = 4  # active peers that a median within a node needs
 # ... and one over the nodes of a job, of each of which there are fewer: below it none is compared
 MIN_IN_JOB = 8
 MIN_SHARE = 0.5  # of the job must be active: else it is starting, ending or writing a checkpoint
@@ -195,8 +195,8 @@ class Peers:
             hosts: dict[str, list[int]] = {}
             for row in rows:
                 hosts.setdefault(devices[row].host, []).append(row)
-            parts += [(mates, MIN_MATES) for mates in hosts.values() if len(mates) >= MIN_MATES]
-            few = [row for mates in hosts.values() if len(mates) < MIN_MATES for row in mates]
+            parts += [(peers, MIN_PEERS) for peers in hosts.values() if len(peers) >= MIN_PEERS]
+            few = [row for peers in hosts.values() if len(peers) < MIN_PEERS for row in peers]
             parts += [(few, MIN_IN_JOB)] if len(few) >= MIN_IN_JOB else []
         parts.sort(key=lambda part: part[0][0])  # in the order of rows, which makes medians cheap
         self._group = np.full(len(devices), -1)

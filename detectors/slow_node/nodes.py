@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from detectors.kit.block_clock import BlockMeans
 from detectors.kit.columns import Columns, Ring
 from detectors.kit.groups import Groups, host_of
-from detectors.kit.peers import MIN_MATES, Peers
+from detectors.kit.peers import MIN_PEERS, Peers
 from detectors.kit.readings import duty, reading
 from detectors.kit.stats import grouped_median
 from pipeline.frame import Frame
@@ -101,7 +101,7 @@ class Nodes:
         for name in MEANS:
             values[name], count = grouped_median(means[name], node, len(names))
             if name == "clock":
-                values[name] = np.where(count >= MIN_MATES, values[name], np.nan)
+                values[name] = np.where(count >= MIN_PEERS, values[name], np.nan)
         values["width"] = _width(means["clock"], node, len(names))
         with np.errstate(divide="ignore", invalid="ignore"):
             values["work"] = np.log(np.maximum(values["work"], 1.0))

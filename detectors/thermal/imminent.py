@@ -20,7 +20,7 @@ from detectors.kit.literature import NVML
 from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.stateful import Stateful
 from detectors.thermal.approach import MIN_SPAN_S, SPAN_S, Approach, Floats, approach, line
-from detectors.thermal.mates import Mates, State
+from detectors.thermal.peers import NodePeers, State
 from detectors.thermal.steady import TAU_S
 from pipeline.finding import Finding
 from pipeline.frame import Frame
@@ -42,7 +42,7 @@ FALLING, DROPPED = 0.95, 0.7
 # with a time constant longer than that of most coolers (cold plates 3 to 20 s, sinks 20 to 90 s),
 # so that three minutes after a start it is within a twentieth. By then fans that lag have followed.
 HEATED_S, MORE = 60.0, 1.05
-# While the load is new a GPU is reported that leaves its mates behind, or that is so near its
+# While the load is new a GPU is reported that leaves its peers behind, or that is so near its
 # limit, K, and rises at so much, K/s, that nothing can stop it in time.
 NEAR_K, NEAR_SLOPE = 3.0, 0.2
 OFTEN_S = 1.5 * BLOCK_S  # between readings: of fewer the bend of a slope cannot be seen
@@ -98,7 +98,7 @@ class ThermalImminent(Stateful):
     Any GPU warms up steeply when its load begins, and what it will settle at cannot be known from
     its slope alone: cold plates follow within seconds, fans a minute later. So for up to three
     minutes after a rise of power, and after its first reading, only a GPU is reported that is well
-    above its hottest mate under the same new load and rises faster than all of them, or that is
+    above its hottest peer under the same new load and rises faster than all of them, or that is
     within three kelvins of its limit and still rises.
 
     >>> ThermalImminent().name
@@ -126,7 +126,7 @@ class ThermalImminent(Stateful):
             good=0,
         )
         self._latest = Latest(self._columns, *READ)
-        self._mates = Mates(Groups(host_of))
+        self._peers = NodePeers(Groups(host_of))
         self._clock, self._elapsed, self._standing = (
             BlockClock(BLOCK_S),
             Elapsed(),
@@ -199,7 +199,7 @@ class ThermalImminent(Stateful):
         often = columns["t"][0] - columns["heated_before"] <= OFTEN_S
         asked = new & often & (bent.left < SOON_S)
         state = State(T, bent.slope, columns["drawn"], columns["heated"])
-        alone = self._mates.leads(asked, columns.devices, state)
+        alone = self._peers.leads(asked, columns.devices, state)
         return np.where(new, np.where(asked & (near | alone), bent.left, np.inf), left)
 
     def _near(self, slope: Floats, bent: Approach) -> NDArray[np.bool_]:

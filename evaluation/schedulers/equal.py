@@ -78,8 +78,8 @@ def verdicts(run: Run, hours: Hours, name: str, folder: Path) -> Verdicts:
     made = pages(
         folder / name, recorded, gateway.findings, gateway.incidents, scheduled.over, scheduler
     )
-    told = [f for one in judges for f in one.findings if f.phase == "onset"]
-    found = sum(any(_is_of(f, truth) for f in told) for truth in run.truth)
+    onsets = [f for one in judges for f in one.findings if f.phase == "onset"]
+    found = sum(any(_is_of(f, truth) for f in onsets) for truth in run.truth)
     return Verdicts(_times(findings), _times(incidents), made, found)
 
 

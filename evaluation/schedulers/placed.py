@@ -81,10 +81,10 @@ class Host:
         self,
         name: str,
         scheduler: Scheduler,
-        told: Callable[[Iterable[Allocation], Instant], None],
+        publish: Callable[[Iterable[Allocation], Instant], None],
     ) -> None:
         """``told`` gets what the node's page says of its GPUs' jobs, at each read."""
-        self._name, self._scheduler, self._told = name, scheduler, told
+        self._name, self._scheduler, self._publish = name, scheduler, publish
         self._tracker = JobTracker(name)
         self._processes = Jobs(name, trainings=scheduler.trainings(name))
 
@@ -99,7 +99,7 @@ class Host:
         ]
         processes = self._processes.update(found, at.mono_ns / SECOND_NS, at)
         listed = [one for job in jobs for one in self._scheduler.allocations(self._name, job)]
-        self._told(listed, at)
+        self._publish(listed, at)
         return [*own, *processes, *self._tracker.update(listed, at)]
 
 

@@ -52,7 +52,7 @@ class Agents:
         self._runs = np.random.default_rng(seeds.spawn(1)[0])
         self._missing = np.zeros(world.topology.nodes, np.int64)  # readings still to be missed
         self._nobody = Chunk()
-        self._told_so_far = 0
+        self._observed = 0
         self._unstamped = {
             kind: np.zeros(n, np.int64)
             for kind, n in (("node", world.topology.nodes), ("port", world.ports.count))
@@ -111,16 +111,20 @@ class Agents:
         waits = _crosses(times_s, step, WAITS_PERIOD_S)
         for tick in range(ticks):
             now = self._now(float(times_s[tick]))
-            yield self._told(JOBS, now)
-            yield self._told(KMSG, now)
-            yield self._told(NVML, now, self._nvml(gpus, tick, now, stamps[tick], lost[NVML][tick]))
-            yield self._told(
+            yield self._observation(JOBS, now)
+            yield self._observation(KMSG, now)
+            yield self._observation(
+                NVML, now, self._nvml(gpus, tick, now, stamps[tick], lost[NVML][tick])
+            )
+            yield self._observation(
                 INFINIBAND, now, self._infiniband(ports, tick, now, lost[INFINIBAND][tick])
             )
             if hosts[tick]:
-                yield self._told(HOST, now, (self._node_frame(HOST, now, world.silent[HOST]),))
+                yield self._observation(
+                    HOST, now, (self._node_frame(HOST, now, world.silent[HOST]),)
+                )
             if world.waits and waits[tick]:
-                yield self._told(WAITS, now, tuple(self._waits(now)))
+                yield self._observation(WAITS, now, tuple(self._waits(now)))
         world.gpu_columns.keep(gpus)
         world.port_columns.keep(ports)
 
@@ -176,7 +180,9 @@ class Agents:
         base = world.topology.begin_ns + np.repeat(world.skew_ns, GPUS)
         return np.asarray(micros * 1000 + base)
 
-    def _told(self, source: str, now: Instant, frames: tuple[Frame, ...] = ()) -> Observation:
+    def _observation(
+        self, source: str, now: Instant, frames: tuple[Frame, ...] = ()
+    ) -> Observation:
         events = self._world.happenings.take(source, now.mono_ns)
         took = READ_NS[source] + (self._world.read_ns if source == NVML else 0)
         silent = self._world.silent.get(source)
@@ -185,10 +191,8 @@ class Agents:
             if silent is None or not silent.any()
             else tuple(Unread("timeout", host) for host in self._hosts(silent))
         )
-        self._told_so_far += 1  # its number, unless what arrives is something else
-        return Observation(
-            source, FLEET, FLEET, self._told_so_far, *now, took, frames, events, unread
-        )
+        self._observed += 1  # its number, unless what arrives is something else
+        return Observation(source, FLEET, FLEET, self._observed, *now, took, frames, events, unread)
 
     def _hosts(self, nodes: Flags) -> Iterator[str]:
         return (self._world.topology.hosts[node] for node in np.flatnonzero(nodes).tolist())

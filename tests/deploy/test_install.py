@@ -83,10 +83,10 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 @pytest.fixture(scope="module")
 def story(machine: Machine) -> Story:
     """The page, followed up to the scrape."""
-    told = Story(machine)
+    installing = Story(machine)
     for title in ("Install", "Certificates", "Configure"):
-        told.follow(title)
-    told.follow("Start")
+        installing.follow(title)
+    installing.follow("Start")
     # It serves before it has read everything once: on a busy machine a scrape may be quicker
     # than the first readings.
     ready = (
@@ -94,8 +94,8 @@ def story(machine: Machine) -> Story:
         "https://localhost:9400/-/ready"
     )
     until(lambda: machine.run(ready).returncode == 0, what="the first readings")
-    told.follow("Scrape")
-    return told
+    installing.follow("Scrape")
+    return installing
 
 
 def test_the_page_can_be_followed_from_an_installation_to_a_scrape(story: Story) -> None:

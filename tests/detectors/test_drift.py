@@ -79,7 +79,7 @@ def test_a_driver_is_told_of_its_node_once() -> None:
     ]
 
 
-def test_another_model_is_nobodys_mate() -> None:
+def test_another_model_is_nobodys_peer() -> None:
     """Two of eight are A100s with firmware of their own."""
     gpus = fleet(4)
     mixed = [

@@ -80,7 +80,7 @@ def test_fast_polls_that_repeat_are_silent_for_half_a_minute() -> None:
     assert findings == []
 
 
-def test_one_gpu_that_stands_still_while_its_mates_move_is_told_by_itself() -> None:
+def test_one_gpu_that_stands_still_while_its_peers_move_is_told_by_itself() -> None:
     """Not the collector's fault, but the sensor's."""
     findings = Node().polls(10, {**READ, "energy_millijoules": [500_000, 0, 500_000, 500_000]})  # type: ignore[dict-item] # one each
     assert updates(findings) == [("gpu", "GPU-n1-1", "observability/frozen", "ticket", "onset")]

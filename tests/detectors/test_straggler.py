@@ -231,7 +231,7 @@ def test_idle_gpus_are_not_judged(node: Feed) -> None:
     assert node.run(7200, **work(lost=0.5, gpu_utilization_percent=0)) == []
 
 
-def test_three_working_mates_are_too_few(node: Feed) -> None:
+def test_three_working_peers_are_too_few(node: Feed) -> None:
     """A median of three says little: no verdict."""
     few: list[Number] = [99.0 if row in (3, 4, SLOW) else 0.0 for row in range(8)]
     assert node.run(3600, **work(lost=0.20, gpu_utilization_percent=few)) == []

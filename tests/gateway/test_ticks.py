@@ -123,9 +123,9 @@ def test_hosts_that_come_one_after_the_other_join_together() -> None:
     ticks, early, late, failed = Ticks(join_s=10), host("a", 30), host("b", 30), host("c", 30)
     ticks.add(early, seen("a", 1, 9, 10))
     ticks.add(late, seen("b", 9, 11))
-    told = seen("c", 2, 3, 4)
-    event = Event(told[1].time_ns, 0, Device("c", "gpu", "GPU-0"), "xid", {"code": 79})
-    ticks.add(failed, [told[0], replace(told[1], events=(event,)), told[2]])
+    reported = seen("c", 2, 3, 4)
+    event = Event(reported[1].time_ns, 0, Device("c", "gpu", "GPU-0"), "xid", {"code": 79})
+    ticks.add(failed, [reported[0], replace(reported[1], events=(event,)), reported[2]])
     begins = {e.device.host: e.time_ns for e in ticks.cut.events(0) if e.kind == BEGIN}
     assert {h: (ns - BEGIN_S * SECOND_NS) / 1e9 for h, ns in begins.items()} == {
         "a": 10, "b": 11, "c": 3,

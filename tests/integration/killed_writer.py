@@ -58,16 +58,16 @@ def trial(root: Path, first_seq: int, acknowledgements: int, microseconds: int) 
         finally:
             os._exit(1)
     os.close(said)
-    told = b""
-    while told.count(b" ") < acknowledgements and (more := os.read(heard, 65536)):
-        told += more
+    reported = b""
+    while reported.count(b" ") < acknowledgements and (more := os.read(heard, 65536)):
+        reported += more
     select.select([], [], [], microseconds / 1e6)
     os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     while more := os.read(heard, 65536):
-        told += more
+        reported += more
     os.close(heard)
-    return told if os.WIFSIGNALED(status) else b"failed"
+    return reported if os.WIFSIGNALED(status) else b"failed"
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ def writer() -> Iterator[subprocess.Popen[str]]:
 
 def lives(process: subprocess.Popen[str], root: Path, rng: random.Random) -> list[list[int]]:
     """Several lives in one directory, each killed; what each had acknowledged."""
-    told = []
+    written = []
     for life in range(LIVES):
         assert process.stdin is not None
         assert process.stdout is not None
@@ -63,11 +63,11 @@ def lives(process: subprocess.Popen[str], root: Path, rng: random.Random) -> lis
             f"{root} {life * 100_000} {rng.randint(0, 50)} {rng.randint(0, 30_000)}\n"
         )
         process.stdin.flush()
-        told.append([int(seq) for seq in process.stdout.readline().split()])
-    return told
+        written.append([int(seq) for seq in process.stdout.readline().split()])
+    return written
 
 
-def check_lives(root: Path, told: Sequence[Sequence[int]]) -> Counter[str]:
+def check_lives(root: Path, written: Sequence[Sequence[int]]) -> Counter[str]:
     """Recover a store whose writers were killed, and hold it against what they acknowledged."""
     counts = Counter[str](compacted=len(list(root.glob("*/date=*/*-day-*.parquet"))))
     losses = Losses()
@@ -76,7 +76,7 @@ def check_lives(root: Path, told: Sequence[Sequence[int]]) -> Counter[str]:
     for _ in range(2):  # as it is, and compacted
         back = Counter(o.seq for o, _ in replay(root))
         assert set(back.values()) <= {1}
-        for life, acknowledged in enumerate(told):
+        for life, acknowledged in enumerate(written):
             begin = life * 100_000
             mine = sorted(seq for seq in back if begin <= seq < begin + 100_000)
             assert mine == list(range(begin, begin + len(mine)))
@@ -86,8 +86,8 @@ def check_lives(root: Path, told: Sequence[Sequence[int]]) -> Counter[str]:
         assert compact(later(root)).quarantined == []
     assert not (root / "quarantine").exists()
     assert (losses.records, losses.size) == (0, 0)  # a kill is no damage
-    sure = sum(map(len, told))
-    counts.update({"kills": len(told), "acknowledged": sure, "acknowledged and lost": 0})
+    sure = sum(map(len, written))
+    counts.update({"kills": len(written), "acknowledged": sure, "acknowledged and lost": 0})
     counts.update({"unended segments": losses.unended, "on their way": len(back) - sure})
     return counts
 

@@ -100,9 +100,9 @@ def test_a_machine_without_driver_and_fabric_is_served_and_says_so(tmp_path: Pat
     """No NVML, no RDMA device, no kernel log: a state, not a crash."""
     roots = ("--path.sysfs", str(tmp_path / "sys"), "--path.kmsg", str(tmp_path / "kmsg"))
     with AgentProcess(tmp_path / "s", *roots) as agent:
-        told = 'source="nvml",reason="driver library not found"'
+        reported = 'source="nvml",reason="driver library not found"'
         until(
-            lambda: agent.values("tocsin_source_unread").get(told),
+            lambda: agent.values("tocsin_source_unread").get(reported),
             what="the missing driver to be told",
         )
         assert agent.get("/-/healthy")[0] == 200

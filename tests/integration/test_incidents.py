@@ -98,9 +98,9 @@ def test_a_lost_gpu_is_an_incident_everywhere_and_somebody_takes_it_on(tmp_path:
         page = unescape(agent.get("/")[1])
         assert incident["reason"] in page
         assert "RMA 4711" in page
-        told = [line for line in agent.log.splitlines() if "logger=tocsin.incident" in line]
-        assert incident["device"] in told[0]
-        assert "RMA 4711" in told[-1]
+        reported = [line for line in agent.log.splitlines() if "logger=tocsin.incident" in line]
+        assert incident["device"] in reported[0]
+        assert "RMA 4711" in reported[-1]
         assert agent.stop() == 0
     code, said = command(tmp_path / "s", "precision")
     assert code == 0

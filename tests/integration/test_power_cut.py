@@ -121,7 +121,7 @@ def test_a_power_cut_at_any_step_costs_only_what_was_not_synced(
     root, clock = machines / "store", at(1)
     root.mkdir()
     whole = list(seen(clock, 24, 0, ("node",)))
-    told = {o.seq: (o, findings) for o, findings in whole}
+    reported = {o.seq: (o, findings) for o, findings in whole}
     written, safe = 0, 0
     seen_before: set[object] = set()
     steps = Counter[str]()
@@ -148,7 +148,7 @@ def test_a_power_cut_at_any_step_costs_only_what_was_not_synced(
         for _ in range(2):
             back = sorted(replay(machine), key=lambda s: s[0].seq)
             assert len(back) >= safe
-            same(back, [told[seq] for seq in range(len(back))])
+            same(back, [reported[seq] for seq in range(len(back))])
             assert compact(later(machine)).quarantined == []
 
     disk = Disk(root, patch, cut)

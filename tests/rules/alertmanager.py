@@ -24,19 +24,19 @@ class Receivers:
     """Every receiver's webhook: what each was told, in order."""
 
     def __init__(self) -> None:
-        told: list[tuple[str, dict[str, Any]]] = []
+        sent: list[tuple[str, dict[str, Any]]] = []
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                told.append((self.path.removeprefix("/"), json.loads(body)))
+                sent.append((self.path.removeprefix("/"), json.loads(body)))
                 self.send_response(200)
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
                 """Nothing: the test looks at what was told."""
 
-        self.told = told
+        self.sent = sent
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -44,7 +44,7 @@ class Receivers:
 
     def of(self, receiver: str) -> list[dict[str, Any]]:
         """Messages of one receiver."""
-        return [message for name, message in self.told if name == receiver]
+        return [message for name, message in self.sent if name == receiver]
 
     def close(self) -> None:
         """Stop listening."""

@@ -47,7 +47,7 @@ def part(request: pytest.FixtureRequest) -> Part:
 @pytest.fixture
 def alertmanager(tmp_path: Path, receivers: Receivers, part: Part) -> Iterator[Alertmanager]:
     """A fresh one."""
-    receivers.told.clear()
+    receivers.sent.clear()
     server = Alertmanager(tmp_path, receivers, part)
     yield server
     server.stop()
@@ -89,7 +89,7 @@ MUTES = [
         True,
     ),
     (
-        "and not for its mate",
+        "and not for its peer",
         alert("RawGpuLost", "a", gpu_uuid="g1", **N1),
         alert("RawGpuPcieReplays", "b", gpu_uuid="g2", **N1),
         False,
@@ -381,11 +381,11 @@ def test_a_stall_that_all_nodes_of_a_job_tell_of_themselves_is_one_message(
     )
     alertmanager.fire([*alerts_of_all, *jobs, rank])
     until(lambda: len(receivers.of(receiver)) == 4, "four messages")
-    told = sorted(
+    sent = sorted(
         sorted(one["labels"]["id"] for one in message["alerts"])
         for message in receivers.of(receiver)
     )
-    assert told == sorted(
+    assert sent == sorted(
         [sorted(where["node"] for where in nodes), ["job 7"], ["job 8"], ["rank"]]
     )
 

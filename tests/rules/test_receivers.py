@@ -209,8 +209,8 @@ def test_a_name_that_a_job_gave_itself_is_no_mention_and_no_link(
     name: str, inbox: Inbox, others: Receivers, tmp_path: Path
 ) -> None:
     """Nobody is called by a job's name."""
-    told = "Job <!channel> [click](http://bad.example) on node1: stalled job. Restart the job."
-    hostile = {**CHAT, "annotations": {**GPU["annotations"], "description": told}}
+    text = "Job <!channel> [click](http://bad.example) on node1: stalled job. Restart the job."
+    hostile = {**CHAT, "annotations": {**GPU["annotations"], "description": text}}
     with Sent(name, inbox, others, tmp_path, newer) as sent:
         text = str(sent.message(hostile))
     assert "<!channel>" not in text

@@ -42,7 +42,7 @@ def test_f02_storm_then_hit() -> None:
     run = rendered("F02", days=2.0, magnitude=12.0, step_s=60)
     shown = trace(run, "gpu", ERRORS, "ecc_uncorrected_volatile", "row_remap_pending")
     truth = run.truth[0]
-    assert codes(shown.told(truth, device=truth.entity))[:4] == [92, 48, 63, 94]
+    assert codes(shown.reported(truth, device=truth.entity))[:4] == [92, 48, 63, 94]
     assert (truth.evident_ns - truth.onset_ns) / 3.6e12 == pytest.approx(12.0, abs=0.05)
     hit, column = shown.at(truth.evident_ns), shown.column(truth.entity, ERRORS)
     assert column[hit - 2] > column[shown.at(truth.onset_ns)]
@@ -61,7 +61,7 @@ def test_f03_uncontained() -> None:
         run, "gpu", "recovery_action", "ecc_uncorrected_volatile", "ecc_uncorrected_aggregate"
     )
     for truth in run.truth:
-        assert codes(shown.told(truth, device=truth.entity))[:4] == [48, 63, 95, 154]
+        assert codes(shown.reported(truth, device=truth.entity))[:4] == [48, 63, 95, 154]
         _, action = shown.during(truth, truth.entity, "recovery_action")
         assert set(action[~np.isnan(action)]) == {1.0}
     short = min(run.truth, key=lambda truth: truth.end_ns)
@@ -91,7 +91,7 @@ def test_f04_rows_run_out() -> None:
         column, at = shown.column(truth.entity, "row_remap_failed"), shown.at(truth.onset_ns)
         assert np.nanmax(column[:at]) == 0
         assert np.nanmax(column[at : at + 3]) == 1
-        assert 64 in codes(shown.told(truth, device=truth.entity))
+        assert 64 in codes(shown.reported(truth, device=truth.entity))
 
 
 def test_f05_sram_threshold() -> None:

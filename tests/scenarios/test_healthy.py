@@ -195,8 +195,8 @@ def test_h15_rolling() -> None:
     silent = np.isnan(shown.values["state"])
     gone = [longest(silent[:, 8 * node]) * 10 for node in range(16)]
     assert sum(300 < seconds < 600 for seconds in gone) > 8
-    told = {event.device.host for event in shown.events if event.kind == "maintenance_started"}
-    assert 0 < len(told) < 16
+    reported = {event.device.host for event in shown.events if event.kind == "maintenance_started"}
+    assert 0 < len(reported) < 16
 
 
 def test_h16_clocks() -> None:
@@ -284,9 +284,9 @@ def test_h23_users() -> None:
     """
     run = rendered("H23", nodes=32, days=1.0)
     shown = trace(run, "gpu", "ecc_corrected_volatile")
-    told = codes([event for event in shown.events if event.kind == "xid"])
-    assert set(told) <= {13, 31, 43}
-    assert 20 < len(told) < 80  # 51 a day if all GPUs worked
+    reported = codes([event for event in shown.events if event.kind == "xid"])
+    assert set(reported) <= {13, 31, 43}
+    assert 20 < len(reported) < 80  # 51 a day if all GPUs worked
     assert (
         2 < np.nanmax(shown.values["ecc_corrected_volatile"], axis=0).astype(bool).sum() < 40
     )  # 12 bursts a day

@@ -59,13 +59,13 @@ def test_f11_ages() -> None:
     run = rendered("F11", days=12.0, nodes=8, step_s=120)
     shown = trace(run, "gpu", "temperature_celsius", "power_milliwatts")
     truth, step = run.truth[0], 720  # of a day
-    mate = next(
+    peer = next(
         device
         for device in shown.devices
         if device.host == truth.entity.host and device != truth.entity  # type: ignore[union-attr]
     )
     medians = {}
-    for device in (truth.entity, mate):
+    for device in (truth.entity, peer):
         temperature, power = (
             shown.column(device, name) for name in ("temperature_celsius", "power_milliwatts")
         )
@@ -75,7 +75,7 @@ def test_f11_ages() -> None:
             resistance[onset - step : onset]
         )
     assert medians[truth.entity] > 1.25
-    assert medians[mate] == pytest.approx(1.0, abs=0.08)
+    assert medians[peer] == pytest.approx(1.0, abs=0.08)
 
 
 def test_f12_rack_warms() -> None:
@@ -160,13 +160,13 @@ def test_f30_less_power() -> None:
     for truth in run.truth:
         job = run.topology.job_at(truth.entity.host, truth.onset_ns)  # type: ignore[union-attr] # a GPU
         assert job is not None
-        mates = [d for d in shown.devices if int(d.host[-4:]) in job.nodes and d != truth.entity]
+        peers = [d for d in shown.devices if int(d.host[-4:]) in job.nodes and d != truth.entity]
         onset = shown.at(truth.onset_ns)
         span, past = slice(onset + 6, onset + 360), slice(onset - 360, onset)
         ratios = []
         for name in ("power_milliwatts", "sm_clock_megahertz"):
             relative = shown.column(truth.entity, name) / np.nanmedian(
-                [shown.column(mate, name) for mate in mates], axis=0
+                [shown.column(peer, name) for peer in peers], axis=0
             )
             ratios.append(float(np.nanmedian(relative[span]) / np.nanmedian(relative[past])))
         assert 0.8 < ratios[0] < 0.92  # of the whole power, idle power included
@@ -189,6 +189,6 @@ def test_f47_one_gpu_is_at_its_limit_and_behind() -> None:
         shares = {d: duty(shown.column(d, capped)[span], 10) for d in node}
         works = busy(shown.column(gpu, "power_milliwatts")[span])
         clocks = {d: np.nanmedian(shown.column(d, clock)[span][works]) for d in node}
-        mates = [device for device in node if device != gpu]
-        assert np.median([shares[mate] for mate in mates]) < shares[gpu] / 2
-        assert clocks[gpu] < 0.98 * np.median([clocks[mate] for mate in mates])
+        peers = [device for device in node if device != gpu]
+        assert np.median([shares[peer] for peer in peers]) < shares[gpu] / 2
+        assert clocks[gpu] < 0.98 * np.median([clocks[peer] for peer in peers])

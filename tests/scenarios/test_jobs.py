@@ -43,8 +43,8 @@ def test_f25_culprit_and_victims() -> None:
             assert (
                 np.nanmax(shown.column(device, "nvlink_transmit_mebibytes_per_second")[span]) == 0
             )
-        mate = next(device for device in ranks if device != truth.entity)
-        power = shown.column(mate, "power_milliwatts")[span]
+        peer = next(device for device in ranks if device != truth.entity)
+        power = shown.column(peer, "power_milliwatts")[span]
         assert np.nanstd(power) < 0.05 * np.nanmean(power) < 0.05 * 160_000
         assert job.outcome == "failed"
         assert run.topology.begin_ns + int(job.end_s * 1e9) <= truth.end_ns + 10**9

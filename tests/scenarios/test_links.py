@@ -103,12 +103,12 @@ def test_f20_both_ends_count() -> None:
         ]
         assert counts[0] == counts[1] >= 3
         assert counts[0] == pytest.approx(len(downs), abs=1)  # a reading may be lost
-        told = shown.told(
+        reported = shown.reported(
             truth, "link_down", truth.entity if isinstance(truth.entity, Device) else None
         )
-        assert len(told) == counts[0]
+        assert len(reported) == counts[0]
         if truth.severity == "page":
-            assert (truth.evident_ns - told[0].time_ns) / 3.6e12 < 24
+            assert (truth.evident_ns - reported[0].time_ns) / 3.6e12 < 24
 
 
 def test_f22_full() -> None:
@@ -142,7 +142,7 @@ def test_f23_lanes_and_links() -> None:
         else:
             _, up = gpus.during(truth, truth.entity, "nvlinks_up")
             assert set(up[~np.isnan(up)]) == {17.0}
-            assert gpus.told(truth, "xid", truth.entity)[0].attributes["code"] == 74
+            assert gpus.reported(truth, "xid", truth.entity)[0].attributes["code"] == 74
 
 
 def test_f48_tails_grow_and_those_of_h51_do_not() -> None:
@@ -210,7 +210,7 @@ def test_f28_adapter_dies() -> None:
     run = rendered("F28", nodes=16, days=1.0)
     shown = trace(run, "ib_port", "state", "receive_words")
     for truth in run.truth:
-        assert shown.told(truth, "hca_health", truth.entity)
+        assert shown.reported(truth, "hca_health", truth.entity)
         _, state = shown.during(truth, truth.entity, "state")
         state = state[2:-2]
         assert set(state[~np.isnan(state)]) in ({1.0}, {16.0})

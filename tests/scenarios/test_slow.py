@@ -14,16 +14,16 @@ pytestmark = pytest.mark.slow
 CLOCK = "sm_clock_megahertz"
 
 
-def against_mates(shown: Trace, truth: Truth, name: str, entity: Device) -> Floats:
+def against_peers(shown: Trace, truth: Truth, name: str, entity: Device) -> Floats:
     """A field of a device over the median of its job's others."""
     job = shown.run.topology.job_at(entity.host, max(truth.evident_ns, truth.onset_ns) + 10**9)
     assert job is not None
-    mates = [
+    peers = [
         d for d in shown.devices if d.host in {f"node-{n:04d}" for n in job.nodes} and d != entity
     ]
     return np.asarray(
         shown.column(entity, name)
-        / np.nanmedian([shown.column(mate, name) for mate in mates], axis=0)
+        / np.nanmedian([shown.column(peer, name) for peer in peers], axis=0)
     )
 
 
@@ -41,7 +41,7 @@ def test_f16_clock_falls_silently() -> None:
     assert len(run.truth) > 4
     for truth in run.truth:
         assert isinstance(truth.entity, Device)
-        relative, onset = against_mates(shown, truth, CLOCK, truth.entity), shown.at(truth.onset_ns)
+        relative, onset = against_peers(shown, truth, CLOCK, truth.entity), shown.at(truth.onset_ns)
         after = relative[onset + 1 : onset + 60]
         assert np.nanmedian(after) / np.nanmedian(relative[onset - 180 : onset]) == pytest.approx(
             0.8, abs=0.03
@@ -58,7 +58,7 @@ def test_f17_comes_and_goes() -> None:
     shown = trace(run, "gpu", CLOCK)
     truth = run.truth[0]
     assert isinstance(truth.entity, Device)
-    relative = against_mates(shown, truth, CLOCK, truth.entity)[
+    relative = against_peers(shown, truth, CLOCK, truth.entity)[
         shown.at(truth.onset_ns) : shown.at(truth.onset_ns) + 900
     ]
     low = relative < 0.85
@@ -148,7 +148,7 @@ def test_f27_half_a_rail() -> None:
         assert isinstance(entity, Device)
         job = run.topology.job_at(entity.host, truth.onset_ns)
         assert job is not None
-        mates = [
+        peers = [
             d
             for d in shown.devices
             if d.host in {f"node-{n:04d}" for n in job.nodes} and d != entity
@@ -160,7 +160,7 @@ def test_f27_half_a_rail() -> None:
             column = column[~np.isnan(column)]
             return float(column[-1] - column[0])
 
-        assert moved(entity) / np.median([moved(mate) for mate in mates]) == pytest.approx(
+        assert moved(entity) / np.median([moved(peer) for peer in peers]) == pytest.approx(
             0.5, abs=0.05
         )
         assert np.nanmin(shown.column(entity, "width_lanes")) == 4

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def logged(shown: Trace, truth: Truth) -> bool:
     """Whether the node's kernel log could be read."""
     return any(
-        event.attributes["origin"] == "kmsg" for event in shown.told(truth, device=truth.entity)
+        event.attributes["origin"] == "kmsg" for event in shown.reported(truth, device=truth.entity)
     )
 
 
@@ -33,7 +33,7 @@ def test_f06_off_the_bus() -> None:
         assert np.isnan(shown.column(truth.entity, "temperature_celsius")[lost]).all()
         assert np.isnan(shown.column(truth.entity, "energy_millijoules")[lost]).all()
         if logged(shown, truth):
-            assert {79, 154} <= set(codes(shown.told(truth, device=truth.entity)))
+            assert {79, 154} <= set(codes(shown.reported(truth, device=truth.entity)))
             assert truth.detect_by_s < 11
         else:
             assert truth.detect_by_s > 60
@@ -44,10 +44,10 @@ def test_f07_hangs() -> None:
     run = rendered("F07", days=1.0)
     shown = trace(run, "gpu", "state")
     for truth in run.truth:
-        told = codes(shown.told(truth, device=truth.entity))
-        assert told[0] in {119, 120}
-        assert 154 in told
-        assert shown.told(truth, "driver_hang")
+        reported = codes(shown.reported(truth, device=truth.entity))
+        assert reported[0] in {119, 120}
+        assert 154 in reported
+        assert shown.reported(truth, "driver_hang")
         _, state = shown.during(truth, truth.entity, "state")
         assert set(state[2:][~np.isnan(state[2:])]) == {2.0}
 
@@ -62,7 +62,7 @@ def test_f08_who_is_to_blame() -> None:
     for truth in run.truth:
         bursts = [
             e
-            for e in shown.told(truth)
+            for e in shown.reported(truth)
             if e.attributes["origin"] == "kmsg" and e.attributes.get("code") in {13, 31}
         ]
         if truth.entity_kind == "gpu":
@@ -83,10 +83,12 @@ def test_f09_masking() -> None:
     shown = trace(run, "gpu", "state")
     orders = []
     for truth in run.truth:
-        told = [
-            e for e in shown.told(truth, device=truth.entity) if e.attributes["origin"] == "kmsg"
+        reported = [
+            e
+            for e in shown.reported(truth, device=truth.entity)
+            if e.attributes["origin"] == "kmsg"
         ]
-        burst = [e for e in told if e.time_ns - truth.onset_ns <= 12e9]
+        burst = [e for e in reported if e.time_ns - truth.onset_ns <= 12e9]
         orders.append(tuple(int(e.attributes["code"]) for e in burst))
         assert len(burst) >= 2
     assert len(set(orders)) > 4
@@ -101,7 +103,7 @@ def test_both_reporters() -> None:
     times = {
         origin: [
             e.time_ns
-            for e in shown.told(truth, device=truth.entity)
+            for e in shown.reported(truth, device=truth.entity)
             if (e.attributes["code"], e.attributes["origin"]) == (95, origin)
         ]
         for origin in ("kmsg", "nvml")

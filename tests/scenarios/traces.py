@@ -48,7 +48,7 @@ class Trace:
         )
         return column[:onset], column[onset + 1 : end]
 
-    def told(
+    def reported(
         self, truth: Truth, kind: str = "xid", device: Device | str | None = None
     ) -> list[Event]:
         """Events of a kind between a fault's onset and a minute after its end,

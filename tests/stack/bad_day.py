@@ -79,7 +79,7 @@ class Played:
 
     day: Day
     node: Node
-    told: Sequence[Told]
+    sent: Sequence[Told]
     complaints: Sequence[str]
     store: Path
 
@@ -141,7 +141,7 @@ def play(folder: Path) -> Iterator[Played]:
 
 def _heard(receivers: Receivers, day: Day) -> bool:
     """Whether every alert that the day promises has come."""
-    names = {told.labels["alertname"] for told in _told(receivers)}
+    names = {sent.labels["alertname"] for sent in _told(receivers)}
     return {alert for step in day.steps for alert in step.alerts} <= names
 
 
@@ -151,7 +151,7 @@ def _scrapes(prometheus: Prometheus) -> float:
 
 
 def _told(receivers: Receivers) -> Iterator[Told]:
-    for receiver, message in list(receivers.told):
+    for receiver, message in list(receivers.sent):
         for alert in message["alerts"]:
             yield Told(receiver, alert["status"] == "firing", alert["labels"], alert["annotations"])
 

@@ -55,13 +55,13 @@ def _about(played: Played, alert: str, target: str, incident: str) -> list[Told]
     plain = alert.startswith("Raw")
     device = played.device(target, PLAIN if plain else FINDINGS)
     return [
-        told
-        for told in played.told
-        if told.firing
-        and told.receiver == _receiver(alert, incident)
-        and told.labels["alertname"] == alert
-        and device in told.labels.values()
-        and (plain or told.labels["class"] == incident)
+        sent
+        for sent in played.sent
+        if sent.firing
+        and sent.receiver == _receiver(alert, incident)
+        and sent.labels["alertname"] == alert
+        and device in sent.labels.values()
+        and (plain or sent.labels["class"] == incident)
     ]
 
 
@@ -72,22 +72,22 @@ def test_each_fault_is_told_once_to_whom_it_concerns(
     """The alert that the day promises, about the device that was broken,
     of the node that it is in.
     """
-    (told,) = _about(played, alert, step.target, step.incident)
-    assert told.labels["node"] == "node1"
+    (sent,) = _about(played, alert, step.target, step.incident)
+    assert sent.labels["node"] == "node1"
 
 
 @pytest.mark.parametrize(("step", "alert"), PROMISED)
 def test_its_text_names_device_number_and_action(played: Played, step: Step, alert: str) -> None:
     """Who is woken reads what is broken, how much, and what to do, without looking anywhere."""
-    told = _about(played, alert, step.target, step.incident)[0]
-    text = told.text["description"]
+    sent = _about(played, alert, step.target, step.incident)[0]
+    text = sent.text["description"]
     assert played.device(step.target, PLAIN if alert.startswith("Raw") else FINDINGS) in text
     assert re.search(r"\bon node1\b", text)
     assert re.search(
         r"\d", text.replace(played.device(step.target, FINDINGS), "").replace("node1", "")
     )
-    assert told.labels["action"]
-    assert told.text["runbook_url"].endswith(f"#{alert.lower()}")
+    assert sent.labels["action"]
+    assert sent.text["runbook_url"].endswith(f"#{alert.lower()}")
     assert not re.search(r"\{\{|<no value>|%!", text)
 
 
@@ -96,7 +96,7 @@ def test_nobody_is_woken_by_anything_else(played: Played) -> None:
     nothing they bring about.
     """
     woken = {
-        told.labels["alertname"] for told in played.told if told.receiver == "pager" and told.firing
+        sent.labels["alertname"] for sent in played.sent if sent.receiver == "pager" and sent.firing
     }
     assert woken == {
         alert
@@ -108,7 +108,7 @@ def test_nobody_is_woken_by_anything_else(played: Played) -> None:
 
 def test_the_quiet_day_reaches_nobody(played: Played) -> None:
     """The node beside it is healthy: no message names it."""
-    assert [told for told in played.told if told.labels.get("node") == "node2"] == []
+    assert [sent for sent in played.sent if sent.labels.get("node") == "node2"] == []
 
 
 def test_prometheus_has_nothing_to_complain_of(played: Played) -> None:
@@ -171,12 +171,12 @@ def _heard(played: Played) -> list[str]:
     heard: dict[tuple[float, str, str], str] = {}
     for step in STEPS:
         for alert in step.alerts:
-            for told in _about(played, alert, step.target, step.incident):
-                if told.labels["cluster"] == FINDINGS:
+            for sent in _about(played, alert, step.target, step.incident):
+                if sent.labels["cluster"] == FINDINGS:
                     message = {
                         "alerts": [
-                            {"status": "firing", "labels": told.labels, "annotations": told.text}
+                            {"status": "firing", "labels": sent.labels, "annotations": sent.text}
                         ]
                     }
-                    heard[step.at_s, alert, step.incident] = next(printed(told.receiver, message))
+                    heard[step.at_s, alert, step.incident] = next(printed(sent.receiver, message))
     return list(heard.values())

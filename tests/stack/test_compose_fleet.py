@@ -79,10 +79,10 @@ def test_the_stream_is_that_of_the_documentation(tmp_path: Path) -> None:
             done = run([tocsin, *FLEET["stream"]["command"], *bus], timeout_s=PATIENCE_S)
             assert done.returncode == 0, done.stderr.decode()
 
-        async def told(client: Any) -> dict[str, Any]:
+        async def sent(client: Any) -> dict[str, Any]:
             answer = await client.request("$JS.API.STREAM.INFO.tocsin", b"")
             config: dict[str, Any] = json.loads(answer.data)["config"]
             return config
 
-        made = server.ask(told)
+        made = server.ask(sent)
     assert {key: made.get(key) for key in wanted} == wanted

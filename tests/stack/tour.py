@@ -81,7 +81,7 @@ def with_ids(text: str, names: Mapping[str, str]) -> str:
     return re.sub(_ID, lambda found: names.get(found[0], found[0]), text)
 
 
-def write(made: Mapping[str, Example], told: str) -> None:
+def write(made: Mapping[str, Example], sent: str) -> None:
     """The page with new outputs, by the command as it stands there; ``told`` is
     what the receivers heard.
     """
@@ -94,7 +94,7 @@ def write(made: Mapping[str, Example], told: str) -> None:
         )
     text = re.sub(
         r"(logs -f receivers`\):\n\n```text\n)[^`]*```",
-        lambda found: f"{found[1]}{told.rstrip()}\n```",
+        lambda found: f"{found[1]}{sent.rstrip()}\n```",
         text,
     )
     PAGE.write_text(text, encoding="utf-8")

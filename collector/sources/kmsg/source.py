@@ -99,7 +99,7 @@ class KernelLogSource:
         self._bookmark = Bookmark(state)
         place = self._bookmark.saved
         self._places: dict[str, Any] = dict(place.get("places", {}))
-        self._told: dict[str, Any] = {
+        self._reached: dict[str, Any] = {
             "mode": place.get("mode", ""),
             "time_ns": place.get("time_ns", 0),
         }
@@ -120,7 +120,10 @@ class KernelLogSource:
         )
         self._previous: PreviousBoot | None = None
         if real:
-            known = {**self._places.get(self._told["mode"], {}), "time_ns": self._told["time_ns"]}
+            known = {
+                **self._places.get(self._reached["mode"], {}),
+                "time_ns": self._reached["time_ns"],
+            }
             records = PreviousRecords(
                 self._boot_id, clock, known, self._done, journalctl=journalctl, pstore=pstore
             )
@@ -205,7 +208,7 @@ class KernelLogSource:
             "held": held,
             "uuids": uuids,
             "previous": done,
-            **self._told,
+            **self._reached,
         }
 
     def _before(self) -> list[Event]:
@@ -257,9 +260,9 @@ class KernelLogSource:
             if self._saved is not None:
                 self._unread.append(Unread(f"{count} events left out: too many kinds of {kind}"))
         self._drained_ns = now.mono_ns if ended else self._drained_ns
-        self._told = {
+        self._reached = {
             "mode": reader.mode,
-            "time_ns": max((e.time_ns for e in events), default=self._told["time_ns"]),
+            "time_ns": max((e.time_ns for e in events), default=self._reached["time_ns"]),
         }
         return events
 

@@ -74,7 +74,7 @@ class Gpu:
         self._gpm = GpmReader(library, index, handle, plan.gpm("gpu"))
         self._instances: dict[str, tuple[Target, GpmReader]] = {}
         self._links: dict[int, Target] = {}
-        self._told: dict[int, bytes] = {}
+        self._logged: dict[int, bytes] = {}
         self._processes: list[list[int]] = []
         self._uuid = uuid
         self._seek_links()
@@ -130,8 +130,8 @@ class Gpu:
         message = pack_document(
             wire.DEVICE, self.index, target=target.number, kind=kind, id=identity, facts=facts
         )
-        if self._told.get(target.number) != message:
-            self._told[target.number] = message
+        if self._logged.get(target.number) != message:
+            self._logged[target.number] = message
             yield message
 
     def _seek_links(self) -> None:

@@ -80,11 +80,16 @@ def reported(plan: Plan) -> None:
             continue
         job = place.job
         assert job is not None  # noqa: S101 - busy places have one
-        gpu, told = plan.topology.gpus[place.gpu], _drawn(plan, job, place.gpu, how, place.onset_s)
+        gpu, reports = (
+            plan.topology.gpus[place.gpu],
+            _drawn(plan, job, place.gpu, how, place.onset_s),
+        )
         severity: Severity = "ticket" if how == "late" else "page"
         plan.truth(case, gpu, place.onset_s, place.onset_s + lasts, severity=severity)
-        plan.inject(place.onset_s - TOLD_BEFORE_S, partial(_known, job=job, told=told))
-        plan.inject(place.onset_s, partial(_stuck, job=job, gpu=place.gpu, told=told, lasts=lasts))
+        plan.inject(place.onset_s - TOLD_BEFORE_S, partial(_known, job=job, reports=reports))
+        plan.inject(
+            place.onset_s, partial(_stuck, job=job, gpu=place.gpu, reports=reports, lasts=lasts)
+        )
         plan.kill(job, place.onset_s + lasts)
 
 
@@ -126,33 +131,35 @@ def _drawn(plan: Plan, job: FleetJob, gpu: int, how: How, onset_s: float) -> Rep
     return Reports(stalled, source < 2, source > 0, first, blind - {first}, late_s)
 
 
-def _known(world: FleetState, *, job: FleetJob, told: Reports) -> Process:
+def _known(world: FleetState, *, job: FleetJob, reports: Reports) -> Process:
     """Agents tell which processes they found: in time, for they look each 15 s."""
     for place, node in enumerate(job.nodes):
-        if place not in told.blind:
+        if place not in reports.blind:
             for slot in range(GPUS):
                 world.tell_node(
-                    JOBS, node, "nccl_process_found", _process(world, job, told, place, slot)
+                    JOBS, node, "nccl_process_found", _process(world, job, reports, place, slot)
                 )
     yield TOLD_BEFORE_S
 
 
 def _process(
-    world: FleetState, job: FleetJob, told: Reports, place: int, slot: int
+    world: FleetState, job: FleetJob, reports: Reports, place: int, slot: int
 ) -> dict[str, Value]:
     rank = place * GPUS + slot
-    pid = told.job.peers[rank].pid
+    pid = reports.job.peers[rank].pid
     uuid = world.gpus_of(job.nodes[place])[slot].id
     return {"job": job.id, "pid": 500_000 + pid, "own_pid": pid, "rank": rank, "gpus": uuid}
 
 
-def _stuck(world: FleetState, *, job: FleetJob, gpu: int, told: Reports, lasts: float) -> Process:
-    nodes, how = list(job.nodes), told.job.how
+def _stuck(
+    world: FleetState, *, job: FleetJob, gpu: int, reports: Reports, lasts: float
+) -> Process:
+    nodes, how = list(job.nodes), reports.job.how
     world.work.mode[nodes] = SPINS
     world.gpus.dead[gpu] = how != "mismatch"
     world.gpus.processless[gpu] = how == "gone"
     passed = 0.0
-    for after_s, act in sorted(_acts(job, told), key=lambda one: one[0]):
+    for after_s, act in sorted(_acts(job, reports), key=lambda one: one[0]):
         if after_s >= lasts:
             break
         yield after_s - passed
@@ -165,71 +172,78 @@ def _stuck(world: FleetState, *, job: FleetJob, gpu: int, told: Reports, lasts: 
             world.work.mode[node] = RUNS
 
 
-def _acts(job: FleetJob, told: Reports) -> Iterator[tuple[float, partial[None]]]:
+def _acts(job: FleetJob, reports: Reports) -> Iterator[tuple[float, partial[None]]]:
     """What agents see, and when after the onset."""
-    place = told.job.culprit // GPUS
-    rng = np.random.default_rng(told.job.hashes)
+    place = reports.job.culprit // GPUS
+    rng = np.random.default_rng(reports.job.hashes)
     suspected_s = STILL_S + float(rng.uniform(0, READ_EVERY_S))
-    if told.job.how == "gone" and place not in told.blind:
+    if reports.job.how == "gone" and place not in reports.blind:
         seen_s = float(rng.uniform(0, SCAN_S))
-        yield seen_s, partial(_lost, job=job, told=told)
-        if place == told.first:
+        yield seen_s, partial(_lost, job=job, reports=reports)
+        if place == reports.first:
             suspected_s = seen_s + ORDERLY_S
-    if told.ras:
-        yield from _asked(job, told, suspected_s)
-    if told.dumps:
+    if reports.ras:
+        yield from _asked(job, reports, suspected_s)
+    if reports.dumps:
         for place in range(len(job.nodes)):
             at_s = STILL_S + float(rng.uniform(0, READ_EVERY_S)) + DUMPED_S
-            yield at_s + told.late_s[place], partial(_dumped, job=job, told=told, place=place)
+            yield (
+                at_s + reports.late_s[place],
+                partial(_dumped, job=job, reports=reports, place=place),
+            )
 
 
 def _asked(
-    job: FleetJob, told: Reports, suspected_s: float
+    job: FleetJob, reports: Reports, suspected_s: float
 ) -> Iterator[tuple[float, partial[None]]]:
     """One node asks three times in close order, then each minute; each other one once."""
     close = [suspected_s + SPACING_S * n for n in range(CLOSE_LOOKS)]
-    times = [(told.first, at_s) for at_s in (*close, close[-1] + ROUTINE_S)]
+    times = [(reports.first, at_s) for at_s in (*close, close[-1] + ROUTINE_S)]
     for place, node in enumerate(job.nodes):
-        if place != told.first:
+        if place != reports.first:
             slot = slot_of(f"node-{node:04d}", job.id)
             times.append((place, suspected_s + OTHERS_FIRST_S * (1 + slot)))
     for place, at_s in times:
-        if place in told.blind:
+        if place in reports.blind:
             continue
-        takes_s = UNANSWERED_S if told.job.how in ("gone", "stopped") else 0.0
-        act = partial(_answered, job=job, told=told, place=place, at_s=at_s)
-        yield at_s + takes_s + told.late_s[place], act
+        takes_s = UNANSWERED_S if reports.job.how in ("gone", "stopped") else 0.0
+        act = partial(_answered, job=job, reports=reports, place=place, at_s=at_s)
+        yield at_s + takes_s + reports.late_s[place], act
 
 
-def _answered(world: FleetState, *, job: FleetJob, told: Reports, place: int, at_s: float) -> None:
+def _answered(
+    world: FleetState, *, job: FleetJob, reports: Reports, place: int, at_s: float
+) -> None:
     life: Life = "dead" if at_s >= DEAD_S else "unresponsive"
-    lives = {told.job.culprit: life} if told.job.how in ("gone", "stopped") else {}
-    text = render_json(told.job.ras(lives), STAMP).encode()
+    lives = {reports.job.culprit: life} if reports.job.how in ("gone", "stopped") else {}
+    text = render_json(reports.job.ras(lives), STAMP).encode()
     report = parse_ras(text, "127.0.0.1:28028")
-    _tell(world, job, told, place, replace(report, time_ns=told.job.stuck_ns + _ns(at_s)))
+    _tell(world, job, reports, place, replace(report, time_ns=reports.job.stuck_ns + _ns(at_s)))
 
 
-def _dumped(world: FleetState, *, job: FleetJob, told: Reports, place: int) -> None:
+def _dumped(world: FleetState, *, job: FleetJob, reports: Reports, place: int) -> None:
     """Each rank of a node that lives writes what it holds."""
     for rank in range(place * GPUS, (place + 1) * GPUS):
-        if rank == told.job.culprit and told.job.how in ("gone", "stopped"):
+        if rank == reports.job.culprit and reports.job.how in ("gone", "stopped"):
             continue
         name = f"/tmp/comm_lib_trace_rank_{rank}"  # noqa: S108 - PyTorch's, nothing is written
-        report = parse_dump(told.job.dump(rank), name, time_ns=world.when(job.nodes[place]).time_ns)
-        _tell(world, job, told, place, report)
+        report = parse_dump(
+            reports.job.dump(rank), name, time_ns=world.when(job.nodes[place]).time_ns
+        )
+        _tell(world, job, reports, place, report)
 
 
-def _tell(world: FleetState, job: FleetJob, told: Reports, place: int, report: Report) -> None:
+def _tell(world: FleetState, job: FleetJob, reports: Reports, place: int, report: Report) -> None:
     """A report as its agent sends it: it knows the ranks and GPUs of its own node alone."""
     node = job.nodes[place]
-    address, gpus = told.job.peers[place * GPUS].host, world.gpus_of(node)
-    own = {p.pid: (rank, gpus[rank % GPUS].id) for rank, p in _of_node(told, place)}
+    address, gpus = reports.job.peers[place * GPUS].host, world.gpus_of(node)
+    own = {p.pid: (rank, gpus[rank % GPUS].id) for rank, p in _of_node(reports, place)}
     communicators = tuple(
         replace(
             c,
             members=tuple(
                 replace(m, world_rank=own[m.pid][0], uuid=own[m.pid][1])
-                if m.host == address and m.pid in own and place not in told.blind
+                if m.host == address and m.pid in own and place not in reports.blind
                 else m
                 for m in c.members
             ),
@@ -242,14 +256,14 @@ def _tell(world: FleetState, job: FleetJob, told: Reports, place: int, report: R
         world.happenings.add(JOBS, when, event)
 
 
-def _of_node(told: Reports, place: int) -> list[tuple[int, Peer]]:
+def _of_node(reports: Reports, place: int) -> list[tuple[int, Peer]]:
     ranks = range(place * GPUS, (place + 1) * GPUS)
-    return [(rank, told.job.peers[rank]) for rank in ranks]
+    return [(rank, reports.job.peers[rank]) for rank in ranks]
 
 
-def _lost(world: FleetState, *, job: FleetJob, told: Reports) -> None:
-    place, slot = divmod(told.job.culprit, GPUS)
-    facts = _process(world, job, told, place, slot)
+def _lost(world: FleetState, *, job: FleetJob, reports: Reports) -> None:
+    place, slot = divmod(reports.job.culprit, GPUS)
+    facts = _process(world, job, reports, place, slot)
     world.tell_node(JOBS, job.nodes[place], "nccl_process_lost", facts)
 
 

@@ -44,8 +44,8 @@ def low_limit(plan: Plan) -> None:
     for case in plan.cases():
         lasts, whole = plan.draw("hours") * HOUR, case.number % 2 == 1
         if place := plan.place(lasts, needs_s=600.0, busy=False, alone=False):
-            mates = list(range(place.node * GPUS, (place.node + 1) * GPUS))
-            gpus = mates if whole else [place.gpu]
+            peers = list(range(place.node * GPUS, (place.node + 1) * GPUS))
+            gpus = peers if whole else [place.gpu]
             devices = tuple(plan.topology.gpus[gpu] for gpu in gpus)
             entity = plan.topology.node_devices[place.node] if whole else devices[0]
             plan.truth(

@@ -169,9 +169,9 @@ def _lost(world: FleetState, *, gpu: int, log: bool, repair: float, bare: bool) 
     effects.stall(world, gpu)
     effects.recover(world, gpu, 2, after_s=2.5)
     yield 30.0
-    for mate in range(node * GPUS, (node + 1) * GPUS):
-        if mate != gpu:
-            effects.xid(world, mate, 45)
+    for peer in range(node * GPUS, (node + 1) * GPUS):
+        if peer != gpu:
+            effects.xid(world, peer, 45)
     yield repair - 30.0
     world.kmsg[node] = world.scenario.world.kmsg
     reboot(world, node)

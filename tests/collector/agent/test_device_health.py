@@ -38,13 +38,13 @@ class House:
     def __init__(self) -> None:
         self.clock, self.metrics = FakeClock(), SelfMetrics()
         self.exposition = Exposition(self.metrics, clock=self.clock)
-        self.told = DeviceHealthMetrics(self.metrics, self.exposition.findings)
+        self.reported = DeviceHealthMetrics(self.metrics, self.exposition.findings)
         self.frame = gpu_frame(self.clock, {}, {})
 
     def write(self, *findings: Finding, incidents: tuple[Incident, ...] = ()) -> None:
         """One observation of two GPUs."""
         seen = observed(self.clock, self.frame)
-        for sink in (self.exposition, self.told):
+        for sink in (self.exposition, self.reported):
             sink.write(seen, findings, incidents)
 
     def health(self) -> dict[str, str]:
@@ -85,17 +85,19 @@ def test_after_a_restart_what_stood_is_shown_and_not_counted_again() -> None:
     """The counters began again with the process; what stands was counted in the life before."""
     house = House()
     house.exposition.resume((FOUND,), (TOLD,))
-    house.told.resume((TOLD,))
+    house.reported.resume((TOLD,))
     house.write(incidents=(replace(TOLD, note="mine"),))
     assert house.health()[gpu(0).id] == "failed"
     assert house.metrics.value(agent.INCIDENTS, "xid/gpu", "page") is None
 
 
-def lines(caplog: pytest.LogCaptureFixture, *told: Incident) -> list[tuple[str, dict[str, object]]]:
+def lines(
+    caplog: pytest.LogCaptureFixture, *reported: Incident
+) -> list[tuple[str, dict[str, object]]]:
     """What the log says of incidents as they are told: level and document."""
     caplog.set_level(logging.INFO, "tocsin.incident")
     sink = FindingsLog()
-    for incident in told:
+    for incident in reported:
         sink.write(observed(FakeClock()), (), (incident,))
     return [(record.levelname, json.loads(record.getMessage())) for record in caplog.records]
 
@@ -133,9 +135,9 @@ def test_a_log_of_json_lines_has_findings_and_incidents_as_objects(
     message of an incident has the device first, with serial and rack, then fact, step and id.
     """
     facts = {"index": "0", "serial": "1652859266991", "rack": "R3"}
-    told = replace(TOLD, id="5a2e173dd20e2d3d", root=Device("n1", "gpu", "GPU-00", facts))
+    reported = replace(TOLD, id="5a2e173dd20e2d3d", root=Device("n1", "gpu", "GPU-00", facts))
     caplog.set_level(logging.INFO, "tocsin")
-    FindingsLog().write(observed(FakeClock()), (FOUND,), (told,))
+    FindingsLog().write(observed(FakeClock()), (FOUND,), (reported,))
     finding, incident = (
         json.loads(Lines("json", priorities=False).format(record)) for record in caplog.records
     )

@@ -109,11 +109,11 @@ def test_soon_after_an_incident_changed_it_is_kept(first: Life) -> None:
 
     Not with each of many at once either.
     """
-    told = (Incident("i", gpu(0), "thermal", "page", "NONE", START_NS, (), "Hot."),)
-    first.see(50, incidents=told)
+    reported = (Incident("i", gpu(0), "thermal", "page", "NONE", START_NS, (), "Hot."),)
+    first.see(50, incidents=reported)
     kept = []
     for _ in range(10):
-        first.see(50, incidents=told)
+        first.see(50, incidents=reported)
         kept.append(first.kept())
     assert sorted(set(kept)) == [0, 5, 10]
 

@@ -66,15 +66,15 @@ def test_every_finding_of_an_incident_is_there_with_its_evidence(
 ) -> None:
     """Ids, summaries and lines of evidence of all its findings, in the order of first evidence."""
     _, text, _ = explained(capsys, incident.id, "--storage.path", str(store))
-    told = [
+    reported = [
         finding for one in lived(1) for finding in one.findings if finding.id in incident.findings
     ]
-    for finding in told:
+    for finding in reported:
         for part in (finding.id[:8], finding.summary, *finding.evidence):
             assert " ".join(part.split()) in text
     places = [
         text.index(f"finding {finding.id[:8]}")
-        for finding in sorted(told, key=lambda one: one.onset_ns)
+        for finding in sorted(reported, key=lambda one: one.onset_ns)
     ]
     assert places == sorted(places)
 

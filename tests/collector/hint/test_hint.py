@@ -159,11 +159,11 @@ def test_a_channel_that_failed_is_tried_again_and_one_that_worked_never(tmp_path
     tried = []
     for minute in range(5):
         given, now = Given(file), NOW + 60 * minute
-        told = given.due(who, one, now)
-        tried.append(told.channels if told else ())
-        if told is not None:
-            outcomes = {name: "full" if name == "file" else "" for name in told.channels}
-            given.note(told, one, outcomes, now)
+        reported = given.due(who, one, now)
+        tried.append(reported.channels if reported else ())
+        if reported is not None:
+            outcomes = {name: "full" if name == "file" else "" for name in reported.channels}
+            given.note(reported, one, outcomes, now)
             given.write(now)
     assert tried == [("file", "signal", "port"), ("file",), ("file",), (), ()]
 

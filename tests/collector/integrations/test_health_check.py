@@ -111,13 +111,13 @@ def test_a_lost_gpu_drains_its_node_and_no_other(
 def test_a_lost_gpu_is_a_condition_of_its_node(server: ApiServer) -> None:
     """With an Event that names the part."""
     assert server.condition["reason"] in ("GpuLost", "XidGpu")
-    told = until(
+    reported = until(
         lambda: [
             event for event in server.events.values() if event["reason"] in ("GpuLost", "XidGpu")
         ],
         what="the Event",
     )
-    assert re.match(r"GPU 3 \(serial \d+\): ", told[0]["message"])
+    assert re.match(r"GPU 3 \(serial \d+\): ", reported[0]["message"])
 
 
 def test_a_lost_gpu_is_worth_nothing_to_who_places_jobs(lost: tuple[AgentProcess, str]) -> None:

@@ -35,10 +35,10 @@ class Fleet:
     def answer(self, *, repaired: bool = False) -> Answer:
         """Of an agent: the incident, or another boot without it."""
         allowed = {"most_drained": CAP, "most_per_hour": CAP}
-        told = (
+        reported = (
             document(boot_id="second", slurm=allowed) if repaired else document(LOST, slurm=allowed)
         )
-        return read(told)
+        return read(reported)
 
     def check(self, node: str, calls: int, *, before: bool) -> None:
         """A health check, which dies at that call."""

@@ -23,7 +23,7 @@ ENDED = {"command": "maintenance", "on": False, "device": "", "user": "slurm"}
 
 
 @pytest.mark.parametrize(
-    ("state", "out", "told", "said"),
+    ("state", "out", "reported", "said"),
     [
         (MAINTAINED, "", [BEGAN], f"out of service: {REASON}"),
         (MAINTAINED, REASON, [BEGAN], ""),
@@ -42,7 +42,7 @@ ENDED = {"command": "maintenance", "on": False, "device": "", "user": "slurm"}
     ],
 )
 def test_maintenance_of_slurm_is_the_agents_own(
-    state: NodeState, out: str, told: list[Any], said: str
+    state: NodeState, out: str, reported: list[Any], said: str
 ) -> None:
     """It is renewed while it lasts, so that one of a week pages nobody on its second day; what
     people declared is theirs to end.
@@ -51,4 +51,4 @@ def test_maintenance_of_slurm_is_the_agents_own(
     assert (
         follow(state, Answer("gpu01", "unknown", "", out_of_service=out), requests.append) == said
     )
-    assert requests == told
+    assert requests == reported

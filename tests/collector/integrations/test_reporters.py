@@ -20,14 +20,14 @@ class House:
     """An agent's gates, what it was told, and what is out of service."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.reported: list[dict[str, Any]] = []
         self.out: tuple[Out, ...] = ()
         clock = FakeClock()
         guard = Guard(SelfMetrics(), clock)
         self.reporters = Reporters("n1", clock, guard, dict, tell=self._tell, out=lambda: self.out)
 
     def _tell(self, request: dict[str, Any]) -> dict[str, Any]:
-        self.told.append(request)
+        self.reported.append(request)
         self.out = (
             (Out("n1", "node", "n1", START_NS, 0, "", request["user"]),) if request["on"] else ()
         )
@@ -73,7 +73,7 @@ def test_a_cordoned_node_is_out_of_service_until_it_is_not(house: House) -> None
     """Its end is told once, whatever the number of looks."""
     for cordoned in (False, True, True, False, False):
         house.reporters.cordoned(cordoned)
-    assert [(request["on"], request["user"]) for request in house.told] == [
+    assert [(request["on"], request["user"]) for request in house.reported] == [
         (True, "kubernetes")
     ] * 2 + [(False, "kubernetes")]
 
@@ -84,7 +84,7 @@ def test_a_cordon_that_nobody_renews_lapses(house: House) -> None:
     """
     house.reporters.cordoned(True)
     house.reporters.cordoned(True)
-    assert [request["seconds"] for request in house.told] == [900.0, 900.0]
+    assert [request["seconds"] for request in house.reported] == [900.0, 900.0]
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_who_follows_cordons_no_longer_brings_the_node_back(house: House, after:
     house.reporters.configure(FOLLOWED)
     house.reporters.cordoned(True)
     house.reporters.configure(after)
-    assert [request["on"] for request in house.told] == [True, False]
+    assert [request["on"] for request in house.reported] == [True, False]
 
 
 def test_a_cordon_of_a_former_life_is_ended_too(house: House) -> None:
     """What is out of service survives restarts, and so the setting may have gone meanwhile."""
     house.out = (Out("n1", "node", "n1", START_NS, 0, "cordoned in Kubernetes", "kubernetes"),)
     house.reporters.configure(Gates())
-    assert [request["on"] for request in house.told] == [False]
+    assert [request["on"] for request in house.reported] == [False]
 
 
 def test_another_setting_does_not_end_a_cordon(house: House) -> None:
@@ -118,7 +118,7 @@ def test_another_setting_does_not_end_a_cordon(house: House) -> None:
     house.reporters.cordoned(True)
     house.reporters.configure(Gates(kubernetes=Kubernetes(report="dry-run", cordon=True)))
     house.reporters.close()
-    assert [request["on"] for request in house.told] == [True]
+    assert [request["on"] for request in house.reported] == [True]
 
 
 def test_what_people_took_out_is_theirs_to_bring_back(house: House) -> None:
@@ -126,4 +126,4 @@ def test_what_people_took_out_is_theirs_to_bring_back(house: House) -> None:
     house.out = (Out("n1", "node", "n1", START_NS, 0, "new firmware", "ada"),)
     house.reporters.cordoned(True)
     house.reporters.cordoned(False)
-    assert house.told == []
+    assert house.reported == []

@@ -88,7 +88,7 @@ class Node:
         assert ran.returncode == 0 or "--return" in options
         return ran.stdout.removeprefix("tocsin: ").strip()
 
-    def told(self, *problems: dict[str, Any], proof: Sequence[str] = (), **changed: Any) -> None:
+    def reports(self, *problems: dict[str, Any], proof: Sequence[str] = (), **changed: Any) -> None:
         """Let the agent say something else from now on; ``proof`` is the burn-in check of the
         node's own configuration.
         """
@@ -143,7 +143,7 @@ def test_a_drained_node_is_not_drained_again(node: Node) -> None:
 def test_the_reason_of_a_drained_node_names_a_part_that_breaks_later(node: Node) -> None:
     """Who repairs the first one must not take the node for whole; the drain stays ours."""
     node.check()
-    node.told(LOST, LOST | {"id": "second", "device": "GPU-9b", "name": "GPU 4"})
+    node.reports(LOST, LOST | {"id": "second", "device": "GPU-9b", "name": "GPU 4"})
     both = f"tocsin:{LOST['class']} {LOST['name']}, {LOST['class']} GPU 4 (incident 5a2e173d): "
     assert node.check().startswith(f"drained by Tocsin: {both}")
     assert node.reason.startswith(both)
@@ -192,7 +192,7 @@ def test_no_more_are_drained_within_an_hour_than_allowed(cluster: Slurm, tmp_pat
     first, second = Node(cluster, tmp_path), Node(cluster, tmp_path, "gpu02")
     with first.agent, second.agent:
         for node in (first, second):
-            node.told(LOST, slurm={"most_drained": 5, "most_per_hour": 1})
+            node.reports(LOST, slurm={"most_drained": 5, "most_per_hour": 1})
         first.check()
         people(first, "State=RESUME")
         first.check()  # it sees that people resumed it, and gives its slot back
@@ -202,7 +202,7 @@ def test_no_more_are_drained_within_an_hour_than_allowed(cluster: Slurm, tmp_pat
 
 def test_nothing_is_done_unless_draining_is_switched_on(node: Node) -> None:
     """As shipped the command only says what it saw."""
-    node.told(LOST, slurm={"drain": False})
+    node.reports(LOST, slurm={"drain": False})
     assert node.check() == f"not drained (gates.slurm.drain is off): {REASON}"
     assert (node.state, node.cluster.reservations()) == ("IDLE", [])
 
@@ -240,16 +240,16 @@ def test_a_silent_agent_is_unknown_and_nothing_is_done(node: Node) -> None:
 
 def test_a_blind_agent_is_unknown_and_nothing_is_done(node: Node) -> None:
     """It answers, and sees nothing."""
-    node.told(LOST, verdict="unknown", reason="no fresh readings of gpu")
+    node.reports(LOST, verdict="unknown", reason="no fresh readings of gpu")
     assert node.check() == "unknown: no fresh readings of gpu"
     assert node.state == "IDLE"
 
 
 def test_only_canaries_are_drained_where_there_are_any(node: Node) -> None:
     """A site begins with a few nodes."""
-    node.told(LOST, slurm={"canaries": ["gpu09"]})
+    node.reports(LOST, slurm={"canaries": ["gpu09"]})
     assert "is not a canary" in node.check()
-    node.told(LOST, slurm={"canaries": ["gpu09", node.name]})
+    node.reports(LOST, slurm={"canaries": ["gpu09", node.name]})
     assert node.check().startswith("drained")
 
 
@@ -257,7 +257,7 @@ def test_the_off_switch_as_a_file(node: Node, tmp_path: Path) -> None:
     """On a shared file system it stops the fleet."""
     switch = tmp_path / "gates.off"
     switch.touch()
-    node.told(LOST, off_file=str(switch))
+    node.reports(LOST, off_file=str(switch))
     assert node.check() == f"not drained ({switch} exists: integrations are off): {REASON}"
 
 
@@ -336,9 +336,9 @@ def test_what_people_resumed_is_not_drained_again_for_the_same_incident(node: No
     people(node, "State=RESUME")
     assert node.check() == f"left to operators, who resumed or changed it: {REASON}"
     assert node.cluster.reservations("tocsin_slot_") == []
-    node.told(LOST | {"id": "another"}, open=["another", LOST["id"]])
+    node.reports(LOST | {"id": "another"}, open=["another", LOST["id"]])
     assert node.check() == f"left to operators, who resumed or changed it: {REASON}"
-    node.told(LOST | {"id": "another"})
+    node.reports(LOST | {"id": "another"})
     assert node.check().startswith("drained")
 
 
@@ -346,7 +346,7 @@ def test_what_people_took_over_is_never_resumed(node: Node) -> None:
     """Their drain on top of ours is theirs, whatever was proved meanwhile."""
     node.check()
     people(node, "State=DRAIN", "Reason=waiting for the vendor, ada")
-    node.told(boot_id="9d20-second", proof=["true"])
+    node.reports(boot_id="9d20-second", proof=["true"])
     assert node.check("--return").startswith(
         "not resumed (changed by an operator: waiting for the vendor, ada)"
     )
@@ -358,7 +358,7 @@ def test_what_people_drained_again_in_our_words_is_theirs(node: Node) -> None:
     node.check()
     record = node.agent.root / "gate.json"
     record.write_text(record.read_text().replace('"by": "root@20', '"by": "root@19'))
-    node.told(boot_id="9d20-second", proof=["true"])
+    node.reports(boot_id="9d20-second", proof=["true"])
     assert "changed by an operator" in node.check("--return")
     assert node.state.endswith("+DRAIN")
 
@@ -383,7 +383,7 @@ def test_nothing_returns_without_proof(node: Node, now: dict[str, Any], why: str
     fails: a person resumes.
     """
     node.check()
-    node.told(**({"proof": ["true"]} | now))
+    node.reports(**({"proof": ["true"]} | now))
     assert why in node.check("--return")
     assert node.reason == REASON
 
@@ -391,7 +391,7 @@ def test_nothing_returns_without_proof(node: Node, now: dict[str, Any], why: str
 def test_nothing_returns_while_the_controllers_switch_is_off(node: Node) -> None:
     """Switched off, nothing is resumed either; switched on, the repair still counts."""
     node.check()
-    node.told(boot_id="9d20-second", proof=["true"])
+    node.reports(boot_id="9d20-second", proof=["true"])
     gates(node.cluster, "off")
     assert "not resumed (disabled fleet-wide" in node.check("--return")
     assert node.reason == REASON
@@ -404,7 +404,7 @@ def test_nothing_returns_under_the_off_file(node: Node, tmp_path: Path) -> None:
     node.check()
     switch = tmp_path / "gates.off"
     switch.touch()
-    node.told(boot_id="9d20-second", proof=["true"], off_file=str(switch))
+    node.reports(boot_id="9d20-second", proof=["true"], off_file=str(switch))
     assert f"not resumed ({switch} exists: integrations are off)" in node.check("--return")
     assert node.reason == REASON
 
@@ -419,7 +419,7 @@ def test_what_slurm_drained_for_a_failing_prolog_is_never_resumed_by_us(node: No
     prolog(node.cluster, "exit 0")
     node.cluster.run("scancel", job)
     assert node.reason.lower().startswith("prolog error")
-    node.told(boot_id="9d20-second", proof=["true"])
+    node.reports(boot_id="9d20-second", proof=["true"])
     assert node.check("--return").startswith(f"not resumed (changed by an operator: {node.reason})")
     node.check()
     assert node.check("--return").startswith("this node was not drained by Tocsin")
@@ -429,7 +429,7 @@ def test_what_slurm_drained_for_a_failing_prolog_is_never_resumed_by_us(node: No
 def test_a_repair_that_is_proved_returns_the_node(node: Node) -> None:
     """Rebooted, and well under load: resumed, and its slot is free again."""
     node.check()
-    node.told(boot_id="9d20-second", proof=["true"])
+    node.reports(boot_id="9d20-second", proof=["true"])
     said = node.check("--return")
     assert said == (
         f"resumed {node.name}: the node was rebooted (boot id 8c1f0000 is now 9d20-sec), and the "
@@ -441,7 +441,7 @@ def test_a_repair_that_is_proved_returns_the_node(node: Node) -> None:
 def test_a_fault_that_comes_back_under_load_keeps_the_node_out(node: Node, tmp_path: Path) -> None:
     """The agent is asked again after the check: here the check itself brings the incident back."""
     node.check()
-    node.told(boot_id="9d20-second", proof=["mkfifo", str(tmp_path / "under-load")])
+    node.reports(boot_id="9d20-second", proof=["mkfifo", str(tmp_path / "under-load")])
     well = node.agent.answer
 
     class Relapse(dict[str, Any]):
@@ -473,7 +473,7 @@ def test_the_agent_cannot_name_what_root_runs(node: Node, tmp_path: Path) -> Non
     configuration that root reads.
     """
     node.check()
-    node.told(boot_id="9d20-second", slurm={"proof": ["touch", str(tmp_path / "run-as-root")]})
+    node.reports(boot_id="9d20-second", slurm={"proof": ["touch", str(tmp_path / "run-as-root")]})
     assert "no burn-in check is configured" in node.check("--return")
     assert not (tmp_path / "run-as-root").exists()
 
@@ -487,10 +487,10 @@ def test_a_check_under_load_that_failed_is_not_repeated_for_the_same_repair(
     node.check()
     tries = tmp_path / "tries"
     proof = ["sh", "-c", f"echo once >>{tries}; exit 1"]
-    node.told(boot_id="9d20-second", proof=proof)
+    node.reports(boot_id="9d20-second", proof=proof)
     assert "exited with 1; resume it manually" in node.check("--return")
     assert "the burn-in check failed after this repair" in node.check("--return")
-    node.told(boot_id="a7c4-third", proof=proof)
+    node.reports(boot_id="a7c4-third", proof=proof)
     node.check("--return")
     assert tries.read_text() == "once\nonce\n"
 
@@ -502,9 +502,9 @@ def test_a_check_under_load_that_takes_the_process_with_it_has_failed(
     node.check()
     tries = tmp_path / "tries"
     proof = ["sh", "-c", f"echo once >>{tries}; kill -9 $PPID"]
-    node.told(boot_id="9d20-second", proof=proof)
+    node.reports(boot_id="9d20-second", proof=proof)
     assert node.check("--return") == ""
-    node.told(boot_id="a7c4-third", proof=proof)
+    node.reports(boot_id="a7c4-third", proof=proof)
     assert "the burn-in check was interrupted" in node.check("--return")
     assert "the burn-in check failed after this repair" in node.check("--return")
     assert tries.read_text() == "once\n"
@@ -516,7 +516,7 @@ def test_a_check_that_was_killed_after_draining_owns_its_drain(node: Node) -> No
     record = node.agent.root / "gate.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"by": "", "slot": ""}))
     assert node.check() == f"drained by Tocsin: {REASON}"
-    node.told(boot_id="9d20-second", proof=["true"])
+    node.reports(boot_id="9d20-second", proof=["true"])
     assert node.check("--return").startswith("resumed")
 
 
@@ -526,7 +526,7 @@ def test_a_check_that_was_killed_before_draining_leaves_no_slot_behind(node: Nod
     people(node, "State=RESUME")
     record = node.agent.root / "gate.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"by": "", "slot": ""}))
-    node.told()
+    node.reports()
     assert node.check() == "ok: no problems found on this node"
     assert (node.cluster.reservations("tocsin_slot_"), record.exists()) == ([], False)
 
@@ -551,9 +551,9 @@ def test_a_busy_node_is_not_drained_for_a_ticket_and_is_for_a_page(
     with node.agent:
         job = cluster.submit("sleep 60", "--gres=gpu:1", "--nodelist=gpu01")
         until(lambda: cluster.job_state(job) == "RUNNING", what="the job to run")
-        node.told(LOST | {"severity": "ticket"}, slurm={"severity": "ticket"})
+        node.reports(LOST | {"severity": "ticket"}, slurm={"severity": "ticket"})
         assert "jobs are running, and a ticket can wait" in node.check()
-        node.told(LOST, slurm={"severity": "ticket"})
+        node.reports(LOST, slurm={"severity": "ticket"})
         assert node.check().startswith("drained gpu01")
         assert cluster.job_state(job) == "RUNNING"
         assert "DRAIN" in node.state
@@ -572,12 +572,12 @@ def test_a_node_in_a_maintenance_reservation_is_left_alone(node: Node) -> None:
     )  # fmt: skip
     until(lambda: "MAINT" in node.state, what="the reservation to begin")
     assert "(it is maint" in node.check()
-    node.told(verdict="unknown", reason="no fresh readings of gpu")
+    node.reports(verdict="unknown", reason="no fresh readings of gpu")
     assert node.check("--maintenance") == f"out of service: {REASON_OF_WORKS}"
     assert (node.agent.asked[-1]["on"], node.agent.asked[-1]["reason"]) == (True, REASON_OF_WORKS)
     node.cluster.run("scontrol", "delete", "ReservationName=works")
     until(lambda: "MAINT" not in node.state, what="the reservation to end")
-    node.told(out_of_service=REASON_OF_WORKS)
+    node.reports(out_of_service=REASON_OF_WORKS)
     assert node.check("--maintenance") == "back in service: its maintenance reservation is over"
     assert node.agent.asked[-1]["on"] is False
 
@@ -594,7 +594,7 @@ def test_a_node_in_a_maintenance_reservation_is_left_alone(node: Node) -> None:
 )
 def test_what_is_no_reason_to_drain(node: Node, problem: dict[str, Any]) -> None:
     """Only a page that needs the node, and that nobody has taken on."""
-    node.told(problem)
+    node.reports(problem)
     assert node.check().startswith("nothing to drain for")
     assert node.state == "IDLE"
 
@@ -603,7 +603,7 @@ def test_a_hostile_summary_cannot_add_words_for_slurm(node: Node) -> None:
     """Names and summaries may quote a kernel log: what Slurm's tools read as theirs
     becomes a question mark.
     """
-    node.told(LOST | {"summary": 'x" State=RESUME\n| ; \x1b[31m é'})
+    node.reports(LOST | {"summary": 'x" State=RESUME\n| ; \x1b[31m é'})
     node.check()
     assert node.state.endswith("+DRAIN")
     assert node.reason == REASON.partition("The driver")[0] + "x? State?RESUME?? ; ?[31m ?"
@@ -612,7 +612,7 @@ def test_a_hostile_summary_cannot_add_words_for_slurm(node: Node) -> None:
 def test_a_return_knows_the_node_by_the_name_that_it_was_drained_by(node: Node) -> None:
     """A timer has no $SLURMD_NODENAME, and the host may be called otherwise."""
     node.check()
-    node.told(boot_id="9d20-second", proof=["true"])
+    node.reports(boot_id="9d20-second", proof=["true"])
     assert node.check("--return", environ={"SLURMD_NODENAME": ""}).startswith("resumed gpu01")
 
 
@@ -621,7 +621,7 @@ def test_the_environment_of_who_asks_changes_nothing(node: Node) -> None:
     be the wrong one to ask.
     """
     node.check()
-    node.told(boot_id="9d20-second", proof=["true"])
+    node.reports(boot_id="9d20-second", proof=["true"])
     elsewhere = {
         "SLURM_TIME_FORMAT": "relative",
         "SLURM_CLUSTERS": "nowhere",

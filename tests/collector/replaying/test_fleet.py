@@ -28,7 +28,7 @@ def gpu(host: str, rank: int) -> Device:
     return Device(host, "gpu", f"GPU-{rank}", {"index": str(rank)})
 
 
-def told(host: str, rank: int) -> Report:
+def reported(host: str, rank: int) -> Report:
     """A rank's dump as its agent reads it: rank 3 has launched and completed eight, the
     others wait in the ninth.
     """
@@ -54,7 +54,7 @@ def node(host: str, ranks: Sequence[int]) -> list[JudgedObservation]:
             BEGIN_NS + second * SECOND_NS,
             (1000 * len(host) * max(ranks) + second) * SECOND_NS,
         )
-        reports = [told(host, rank) for rank in ranks] if second == 30 else []
+        reports = [reported(host, rank) for rank in ranks] if second == 30 else []
         events = tuple(
             e for r in reports for e in events_of(r, Device(host, "node", host), now, mono)
         )

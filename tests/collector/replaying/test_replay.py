@@ -68,8 +68,8 @@ def test_many_nodes_replayed_say_what_their_agents_said(again: list[Rejudged]) -
 @pytest.mark.slow
 def test_incidents_are_the_same_too(again: list[Rejudged]) -> None:
     """What people were told of is what they would be told of."""
-    told = [one.incidents for one in lived(2) if one.incidents]
-    assert [one.now.incidents for one in again if one.now.incidents] == told != []
+    reported = [one.incidents for one in lived(2) if one.incidents]
+    assert [one.now.incidents for one in again if one.now.incidents] == reported != []
 
 
 @pytest.mark.slow

@@ -123,9 +123,9 @@ class Scene:
     def say(self, device: Device, summary: str, **about: Any) -> Finding:
         """A finding that stands from now on."""
         now = self.clock.time_ns()
-        told = {"fault": "xid", "severity": "page", "action": "RESTART_BM"} | about
+        reported = {"fault": "xid", "severity": "page", "action": "RESTART_BM"} | about
         finding = Finding(
-            "xid", device, phase="onset", onset_ns=now, time_ns=now, summary=summary, **told
+            "xid", device, phase="onset", onset_ns=now, time_ns=now, summary=summary, **reported
         )
         self._write(observed(self.clock), finding)
         return finding

@@ -241,8 +241,8 @@ def test_everything_that_can_be_reached_or_pictured_has_a_name(page: Page, node:
 
 def test_two_things_to_unfold_are_never_told_alike(page: Page, node: Served) -> None:
     """Each says whose identity it unfolds."""
-    told = [node["name"] for node in accessible(page) if node["role"] == "DisclosureTriangle"]
-    assert len(told) == len(set(told)) == 4
+    reported = [node["name"] for node in accessible(page) if node["role"] == "DisclosureTriangle"]
+    assert len(reported) == len(set(reported)) == 4
 
 
 @pytest.mark.parametrize("width", [320, 360, 768])

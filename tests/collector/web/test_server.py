@@ -666,7 +666,7 @@ def incident_pages(clock: FakeClock, note: str = "on it") -> AgentPages:
     metrics, device, now = SelfMetrics(), gpu(0), clock.time_ns()
     exposition = Exposition(metrics, clock=clock)
     finding = Finding("xid", device, "xid", "onset", "page", now, now, "XID 79.")
-    told = Incident(
+    reported = Incident(
         "5a2e",
         device,
         "xid",
@@ -680,7 +680,7 @@ def incident_pages(clock: FakeClock, note: str = "on it") -> AgentPages:
     exposition.write(
         observed(clock),
         (finding,),
-        (replace(told, acknowledged_ns=now, note=note, acknowledged_by="ada"),),
+        (replace(reported, acknowledged_ns=now, note=note, acknowledged_by="ada"),),
     )
     out = Out("n1", "node", "n1", now, now + 3600 * SECOND_NS, "new firmware", "ada")
     return AgentPages(

@@ -11,7 +11,7 @@ from detectors.hang import Hang
 from detectors.kit.snapshot import dump, load
 from pipeline.finding import Finding
 from pipeline.frame import Device
-from tests.detectors.feed import updates as told
+from tests.detectors.feed import updates
 from tests.detectors.hang.job import (
     EVALUATES,
     GONE,
@@ -112,7 +112,7 @@ def test_a_job_that_waits_for_nobody_in_particular_is_told_of_itself() -> None:
 def test_a_node_whose_job_waits_for_another_node_only_records_it() -> None:
     """Fifteen of sixteen nodes are victims, and must not page."""
     said = Training(1, reaches=16).all(WAITS, LONG)
-    assert told(said) == [("node", "n0", "hang/waits", "record", "onset")]
+    assert updates(said) == [("node", "n0", "hang/waits", "record", "onset")]
 
 
 def test_a_node_pages_the_stuck_rank_that_is_its_own() -> None:
@@ -125,7 +125,7 @@ def test_a_node_pages_the_stuck_rank_that_is_its_own() -> None:
 def test_without_a_scheduler_a_waiting_node_is_a_ticket_as_the_job_is_not_known() -> None:
     """It may be a victim, or all there is."""
     said = Training(1, scheduler=False).all(WAITS, 300)
-    assert told(said) == [("node", "n0", "hang/waits", "ticket", "onset")]
+    assert updates(said) == [("node", "n0", "hang/waits", "ticket", "onset")]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_job_that_is_found_but_not_how_far_it_reaches_wakes_nobody(
     own = " ".join(gpu.id for gpu in job.gpus)
     job.feed.event(Device("n0", "node", "n0"), "job_started", source="nccl", job="71.0", gpus=own)
     job.all(WORKS, 1000)
-    assert told(job.all(shown, LONG)) == [("node", "n0", fault, severity, "onset")]
+    assert updates(job.all(shown, LONG)) == [("node", "n0", fault, severity, "onset")]
 
 
 def test_without_a_scheduler_a_rank_that_hangs_is_a_ticket_that_names_it() -> None:
@@ -148,14 +148,14 @@ def test_without_a_scheduler_a_rank_that_hangs_is_a_ticket_that_names_it() -> No
     job, but nobody said so.
     """
     said = Training(1, scheduler=False).all(WAITS, 300, gpu3=HELD)
-    assert told(said) == [("gpu", "GPU-n0-3", "hang/rank_stuck", "ticket", "onset")]
+    assert updates(said) == [("gpu", "GPU-n0-3", "hang/rank_stuck", "ticket", "onset")]
     assert "no job is known here" in said[0].summary
 
 
 def test_without_a_scheduler_a_process_that_leaves_as_the_others_wait_is_a_ticket() -> None:
     """It may have crashed, or have been somebody else's who is done."""
     said = Training(1, scheduler=False).all(WAITS, 300, gpu3=GONE)
-    assert told(said) == [("gpu", "GPU-n0-3", "hang/process_lost", "ticket", "onset")]
+    assert updates(said) == [("gpu", "GPU-n0-3", "hang/process_lost", "ticket", "onset")]
 
 
 @pytest.mark.parametrize("other", [GONE, HELD, LOST])
@@ -169,13 +169,13 @@ def test_without_a_scheduler_gpus_that_stopped_long_before_are_not_waited_for(
     job = Training(1, scheduler=False)
     odd = {f"gpu{row}": other for row in range(others)}
     assert job.all(WORKS, 3600, **odd) == []
-    assert told(job.all(WAITS, 300, **odd)) == [("node", "n0", "hang/waits", "ticket", "onset")]
+    assert updates(job.all(WAITS, 300, **odd)) == [("node", "n0", "hang/waits", "ticket", "onset")]
 
 
 def test_without_a_scheduler_half_a_node_that_idles_while_half_waits_is_a_ticket() -> None:
     """Two jobs of four GPUs each that paused in the same minute look like one."""
     odd = {f"gpu{row}": HELD for row in range(4)}
-    assert told(Training(1, scheduler=False).all(WAITS, 300, **odd)) == [
+    assert updates(Training(1, scheduler=False).all(WAITS, 300, **odd)) == [
         ("node", "n0", "hang/undecided", "ticket", "onset")
     ]
 
@@ -197,7 +197,7 @@ def test_without_a_scheduler_a_serious_xid_of_one_that_waits_still_pages() -> No
 
 def test_a_rank_that_hangs_in_a_job_of_unknown_reach_is_paged() -> None:
     """Its launcher set no world size, but these GPUs are known to belong together; it died minutes
-    before its mates had to wait.
+    before its peers had to wait.
     """
     job = Training(1, scheduler=False, worked_s=0)
     own = " ".join(gpu.id for gpu in job.gpus)
@@ -245,7 +245,7 @@ def test_a_young_job_gets_twenty_minutes() -> None:
     """In its first quarter of an hour it tunes and compiles while its peers wait."""
     job = Training(worked_s=600)
     assert job.all(WAITS, 1100, gpu0=HELD) == []
-    assert told(job.all(WAITS, 200, gpu0=HELD)) == [
+    assert updates(job.all(WAITS, 200, gpu0=HELD)) == [
         ("gpu", "GPU-n0-0", "hang/rank_stuck", "ticket", "onset")
     ]
 
@@ -395,7 +395,7 @@ def test_one_rank_that_computes_while_all_others_wait_is_a_ticket() -> None:
     """
     job = Training()
     assert job.all(WAITS, 640, gpu3=WORKS) == []
-    assert told(job.all(WAITS, 30, gpu3=WORKS)) == [
+    assert updates(job.all(WAITS, 30, gpu3=WORKS)) == [
         ("gpu", "GPU-n0-3", "hang/rank_busy", "ticket", "onset")
     ]
     assert [f.phase for f in job.all(WORKS, 60)] == ["cleared"]
@@ -407,7 +407,7 @@ CRAWLS: Shows = shows(util=100, watts=150, tensor=2, nvlink=4_000, pcie=5e7)
 def test_a_job_at_a_twentieth_of_its_speed_is_a_ticket_within_twenty_minutes() -> None:
     """Every collective ends, so that no time-out ever fires."""
     job = Training(worked_s=3600)
-    assert told(job.all(CRAWLS, 1200)) == [("job", "7", "hang/crawl", "ticket", "onset")]
+    assert updates(job.all(CRAWLS, 1200)) == [("job", "7", "hang/crawl", "ticket", "onset")]
     assert [f.phase for f in job.all(WORKS, 600)] == ["cleared"]
 
 
@@ -421,7 +421,7 @@ def test_a_single_node_whose_steady_job_stands_still_is_a_ticket() -> None:
     """Its loader hangs: for an hour it worked without a pause, and now all its GPUs idle."""
     job = Training(1, worked_s=3600)
     said = job.all(HELD, 1000)
-    assert told(said)[-1][2:4] == ("hang/host_stall", "ticket")
+    assert updates(said)[-1][2:4] == ("hang/host_stall", "ticket")
     assert pages(said) == []
 
 
@@ -554,7 +554,7 @@ def test_light_work_without_activity_and_link_counters_wakes_nobody(
     looks like a wait: a ticket says both.
     """
     said = plain_job.all(plain(shown), LONG)
-    assert told(said) == [("job", "7", "hang/in_flight", "ticket", "onset")]
+    assert updates(said) == [("job", "7", "hang/in_flight", "ticket", "onset")]
     assert "or they work lightly" in said[0].summary
 
 
@@ -563,7 +563,7 @@ def test_light_work_of_most_without_activity_and_link_counters_wakes_nobody(
 ) -> None:
     """Six of sixteen idle: who has nothing to generate is waited for by nobody."""
     odd = {f"gpu{row}": plain(HELD) for row in (0, 2, 4, 9, 11, 13)}
-    assert told(plain_job.all(plain(WAITS), 300, **odd)) == [
+    assert updates(plain_job.all(plain(WAITS), 300, **odd)) == [
         ("job", "7", "hang/undecided", "ticket", "onset")
     ]
 
@@ -588,7 +588,7 @@ def test_a_restart_in_the_middle_of_a_stall_changes_nothing() -> None:
 def test_the_first_pause_of_a_job_is_reported_before_a_watchdog_would_end_it() -> None:
     """Saves of minutes are usual: nobody knows yet how this one saves."""
     job = Training(saved=False)
-    assert told(job.all(WAITS, 520, gpu11=HELD)) == []
+    assert updates(job.all(WAITS, 520, gpu11=HELD)) == []
     assert [f.severity for f in job.all(WAITS, 40, gpu11=HELD)] == ["ticket"]
 
 

@@ -26,18 +26,18 @@ class Moment:
     (60.0, 0.0)
     """
 
-    def __init__(self, told: Story) -> None:
+    def __init__(self, story: Story) -> None:
         written = io.BytesIO()
         writer = _Writer(written)
-        writer.dump(told)
+        writer.dump(story)
         self._bytes, self._shared = written.getvalue(), writer.shared
 
     def go_on(self) -> Story:
         """A story of its own that begins here."""
         reader = _Reader(io.BytesIO(self._bytes))
         reader.shared = self._shared
-        told: Story = reader.load()
-        return told
+        story: Story = reader.load()
+        return story
 
 
 class _Writer(pickle.Pickler):

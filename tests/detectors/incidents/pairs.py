@@ -155,18 +155,18 @@ class Beginning:
     """
 
     def __init__(self, first: Kind, delay_s: int) -> None:
-        told, self._kind, self._delay_s = _three_nodes(), first, delay_s
+        story, self._kind, self._delay_s = _three_nodes(), first, delay_s
         device = Pair(first, first, RELATIONS[0], delay_s).devices[0]
-        self._first = told.finds(device, first.fault.name, first.fault.severity, "first")
-        told.wait(delay_s, step=300)
-        self._now = Moment(told)
+        self._first = story.finds(device, first.fault.name, first.fault.severity, "first")
+        story.wait(delay_s, step=300)
+        self._now = Moment(story)
 
     def then(self, second: Kind, relation: str) -> tuple[Story, Finding, Finding]:
         """The story up to half a minute after the second fault, and what was found."""
-        told, pair = self._now.go_on(), Pair(self._kind, second, relation, self._delay_s)
-        found = told.finds(pair.devices[1], second.fault.name, second.fault.severity, "second")
-        told.wait(30, step=30)
-        return told, self._first, found
+        story, pair = self._now.go_on(), Pair(self._kind, second, relation, self._delay_s)
+        found = story.finds(pair.devices[1], second.fault.name, second.fault.severity, "second")
+        story.wait(30, step=30)
+        return story, self._first, found
 
 
 def happen(pair: Pair) -> tuple[Story, Finding, Finding]:
@@ -174,12 +174,12 @@ def happen(pair: Pair) -> tuple[Story, Finding, Finding]:
     return Beginning(pair.first, pair.delay_s).then(pair.second, pair.relation)
 
 
-def outcome(told: Story, first: Finding, second: Finding) -> str:
+def outcome(story: Story, first: Finding, second: Finding) -> str:
     """``2``: two incidents, each about its device; ``<``: one, about the first; ``>``: one, about
     the second; ``=``: one, about the device of both; ``.``: the second is only recorded, and
     evidence of nothing; ``!`` anything else.
     """
-    incidents = told.fusion.open()
+    incidents = story.fusion.open()
     roots, one, other = [incident.root for incident in incidents], first.device, second.device
     if second.severity == "record":
         joined = any(second.id in incident.findings for incident in incidents)
@@ -243,12 +243,12 @@ def _three_nodes() -> Story:
     """Of eight GPUs and eight ports, each with a switch of its own; a job on the first two, another
     one on the third.
     """
-    told = Story()
-    told.see(frames=_frames())
+    story = Story()
+    story.see(frames=_frames())
     for host, job in HOSTS.items():
         ids = " ".join(_gpu(host, n).id for n in range(PARTS))
-        told.happens("job_started", node(host), job=job, gpus=ids)
-    return told
+        story.happens("job_started", node(host), job=job, gpus=ids)
+    return story
 
 
 @cache

@@ -40,7 +40,7 @@ class Story:
         self.fusion = fusion or Incidents()
         self.seconds = 0.0
         self._step_ns = 0  # of the wall clock, in all
-        self.told: list[Incident] = []
+        self.updates: list[Incident] = []
         self._seq = 0
 
     def nodes(self, *hosts: str, gpus: int = 8, **facts: str) -> None:
@@ -116,7 +116,7 @@ class Story:
             tuple(frames),  # type: ignore[arg-type]
             tuple(events),
         )
-        self.told += self.fusion.update(seen, tuple(findings))
+        self.updates += self.fusion.update(seen, tuple(findings))
 
     def restart(self) -> None:
         """A new fusion with the memory of this one."""
@@ -127,7 +127,7 @@ class Story:
     @property
     def pages(self) -> list[str]:
         """Ids of incidents in the order in which somebody was paged for them, once each."""
-        return list(dict.fromkeys(i.id for i in self.told if i.severity == "page" and i.active))
+        return list(dict.fromkeys(i.id for i in self.updates if i.severity == "page" and i.active))
 
     @property
     def open(self) -> dict[str, tuple[str, str, Severity]]:

@@ -22,7 +22,7 @@ def test_a_second_crash_of_a_node_is_reported_in_the_open_incident() -> None:
     found = story.finds(node(), "host/crashed", "ticket")
     story.wait(7200)
     happens_again(story, found)
-    first, second = story.told
+    first, second = story.updates
     assert (first.id, first.times, first.again_ns) == (second.id, 1, 0)
     assert (second.times, second.again_ns) == (2, story.now_ns)
     assert " It has happened 2 times, the last at " in second.summary
@@ -35,7 +35,7 @@ def test_what_happens_again_and_again_is_reported_ever_more_rarely() -> None:
     for times in range(2, 33):
         story.wait(600)
         happens_again(story, found, times)
-    assert [one.times for one in story.told] == [1, 2, 3, 4, 5, 6, 7, 8, 16, 32]
+    assert [one.times for one in story.updates] == [1, 2, 3, 4, 5, 6, 7, 8, 16, 32]
 
 
 def test_a_gpu_that_is_lost_came_back_and_is_lost_again_was_lost_twice() -> None:
@@ -46,8 +46,8 @@ def test_a_gpu_that_is_lost_came_back_and_is_lost_again_was_lost_twice() -> None
     story.clears(first)
     story.wait(120)
     second = story.finds(gpu(), "gpu_lost")
-    assert len({one.id for one in story.told}) == 1
-    assert (story.told[-1].times, story.told[-1].again_ns) == (2, second.onset_ns)
+    assert len({one.id for one in story.updates}) == 1
+    assert (story.updates[-1].times, story.updates[-1].again_ns) == (2, second.onset_ns)
 
 
 def test_two_faults_of_one_device_are_not_one_that_happened_twice() -> None:
@@ -55,19 +55,19 @@ def test_two_faults_of_one_device_are_not_one_that_happened_twice() -> None:
     story = Story()
     story.finds(gpu(), "xid/gpu")
     story.finds(gpu(), "gpu_lost")
-    assert story.told[-1].times == 1
+    assert story.updates[-1].times == 1
 
 
 def test_a_page_that_happens_again_is_no_longer_acknowledged() -> None:
     """Who took it on believes that it is over; the note stays."""
     story = Story()
     found = story.finds(gpu(), "xid/gpu")
-    one = story.told[0].id
+    one = story.updates[0].id
     story.happens("incident_acknowledged", gpu(), incident=one, note="was reset", user="ada")
     story.wait(3600)
-    assert story.told[-1].acknowledged_ns > 0
+    assert story.updates[-1].acknowledged_ns > 0
     happens_again(story, found)
-    assert (story.told[-1].acknowledged_ns, story.told[-1].note) == (0, "was reset")
+    assert (story.updates[-1].acknowledged_ns, story.updates[-1].note) == (0, "was reset")
 
 
 def test_another_sentence_about_the_root_is_reported() -> None:
@@ -77,7 +77,7 @@ def test_another_sentence_about_the_root_is_reported() -> None:
     story.wait(60)
     words = "Servers a and b do not respond."
     story.see(findings=[replace(found, phase="ongoing", summary=words, time_ns=story.now_ns)])
-    assert [one.summary for one in story.told] == ["storage/server it is.", words]
+    assert [one.summary for one in story.updates] == ["storage/server it is.", words]
 
 
 def test_a_restart_reports_nothing_of_it_again() -> None:
@@ -87,9 +87,9 @@ def test_a_restart_reports_nothing_of_it_again() -> None:
     story.wait(600)
     happens_again(story, found)
     story.restart()
-    said = len(story.told)
+    said = len(story.updates)
     story.wait(600)
-    assert len(story.told) == said
+    assert len(story.updates) == said
     happens_again(story, found, 3)
-    assert story.told[-1].times == 3
-    assert story.told[-1].again_ns >= 1200 * SECOND_NS
+    assert story.updates[-1].times == 3
+    assert story.updates[-1].again_ns >= 1200 * SECOND_NS

@@ -39,7 +39,7 @@ def test_an_incident_ends_as_long_after_its_last_finding_as_without_the_step(ste
     assert set(story.open) == {gpu(0).id}
     story.wait(120)
     assert story.open == {}
-    assert story.told[-1].cleared_ns >= story.told[-1].opened_ns
+    assert story.updates[-1].cleared_ns >= story.updates[-1].opened_ns
 
 
 def test_an_effect_after_a_step_still_belongs_to_its_cause() -> None:

@@ -9,7 +9,7 @@ from tests.detectors.incidents.story import Story, gpu
 
 def ends(story: Story) -> list[tuple[str, str]]:
     """Class of each incident that ended, and why."""
-    return [(one.fault, one.ended) for one in story.told if not one.active]
+    return [(one.fault, one.ended) for one in story.updates if not one.active]
 
 
 @pytest.mark.parametrize("fault", ["hang/rank_stuck", "hang/crawl", "hang/process_lost"])

@@ -17,16 +17,16 @@ def test_a_page_is_an_incident_that_blames_its_device() -> None:
     story = Story()
     found = story.finds(gpu(3), "gpu_lost", action="RESTART_BM")
     story.wait(300)
-    (told,) = story.told
-    assert (told.root, told.fault, told.severity, told.action) == (
+    (updates,) = story.updates
+    assert (updates.root, updates.fault, updates.severity, updates.action) == (
         gpu(3),
         "gpu_lost",
         "page",
         "RESTART_BM",
     )
-    assert told.findings == (found.id,)
-    assert told.summary == found.summary
-    assert told.reason.startswith("Drain the node and power-cycle it: ")
+    assert updates.findings == (found.id,)
+    assert updates.summary == found.summary
+    assert updates.reason.startswith("Drain the node and power-cycle it: ")
 
 
 def test_records_open_nothing_and_join_what_is_open() -> None:
@@ -34,7 +34,7 @@ def test_records_open_nothing_and_join_what_is_open() -> None:
     story = Story()
     story.finds(gpu(1), "ecc", "record")
     page, later = story.finds(gpu(0), "gpu_lost"), story.finds(gpu(0), "ecc", "record", "late")
-    assert [i.findings for i in story.told] == [(page.id,), (page.id, later.id)]
+    assert [i.findings for i in story.updates] == [(page.id,), (page.id, later.id)]
 
 
 def test_what_was_recorded_a_moment_before_is_the_first_evidence() -> None:
@@ -45,8 +45,8 @@ def test_what_was_recorded_a_moment_before_is_the_first_evidence() -> None:
     first = story.finds(gpu(0), "xid/gpu", "record", "early")
     story.wait(2, step=1)
     page = story.finds(gpu(0), "gpu_lost")
-    (told,) = story.told
-    assert (told.findings, told.fault) == ((first.id, page.id), "gpu_lost")
+    (updates,) = story.updates
+    assert (updates.findings, updates.fault) == ((first.id, page.id), "gpu_lost")
 
 
 @pytest.mark.parametrize("cleared", [True, False])
@@ -58,7 +58,7 @@ def test_records_that_ended_or_are_old_are_no_evidence(cleared: bool) -> None:
         story.clears(before)
     story.wait(60 if cleared else 3600)
     page = story.finds(gpu(0), "gpu_lost")
-    assert story.told[0].findings == (page.id,)
+    assert story.updates[0].findings == (page.id,)
 
 
 def test_a_record_never_names_the_class_of_a_page() -> None:
@@ -75,7 +75,7 @@ def test_findings_about_one_device_are_one_incident_in_the_order_of_evidence() -
     first = story.finds(gpu(0), "ecc", "ticket")
     story.wait(3600)
     second = story.finds(gpu(0), "xid/gpu", "page")
-    assert [(i.fault, i.severity, i.findings) for i in story.told] == [
+    assert [(i.fault, i.severity, i.findings) for i in story.updates] == [
         ("ecc", "ticket", (first.id,)),
         ("xid/gpu", "page", (first.id, second.id)),
     ]
@@ -91,10 +91,10 @@ def test_a_further_fault_of_the_root_is_told_however_many_there_were_before() ->
     for _ in range(9):
         story.wait(60)
         story.finds(gpu(0), "ecc/uncorrectable", "ticket")
-    before = len(story.told)
+    before = len(story.updates)
     gone = story.finds(gpu(0), "ecc/spare_rows_gone", "ticket")
     story.wait(60)
-    assert [gone.id in incident.findings for incident in story.told[before:]] == [True]
+    assert [gone.id in incident.findings for incident in story.updates[before:]] == [True]
 
 
 def test_a_symptom_inherits_its_cause() -> None:
@@ -153,7 +153,7 @@ def test_the_gpu_that_alone_repeats_a_code_takes_over_the_incident_of_its_job(
     story.wait(later_s)
     story.finds(gpu(3), "xid/repeated", "ticket")
     assert story.open == {gpu(3).id: ("gpu", "xid/repeated", "ticket")}
-    assert len({incident.id for incident in story.told}) == 1
+    assert len({incident.id for incident in story.updates}) == 1
 
 
 def test_a_gpu_that_repeats_a_code_is_told_beside_a_job_that_is_still_blamed() -> None:
@@ -181,7 +181,7 @@ def test_a_failed_program_before_a_stall_does_not_blame_its_job_for_it() -> None
     story.finds(Device("", "job", "42"), "xid/application", "ticket")
     story.wait(120)
     story.finds(node("n2"), "hang/rank_stuck", "page")
-    assert [(i.root, i.fault, i.severity) for i in story.told if i.severity == "page"] == [
+    assert [(i.root, i.fault, i.severity) for i in story.updates if i.severity == "page"] == [
         (node("n2"), "hang/rank_stuck", "page")
     ]
 
@@ -197,8 +197,8 @@ def test_half_of_the_gpus_of_a_node_at_once_blame_the_node_without_a_second_page
         story.wait(5)
     assert story.open == {"n1": ("node", "throttle", "page")}
     assert len(story.pages) == 1
-    assert [i.root.kind for i in story.told] == ["gpu", "node"]
-    assert all(gpu(number).id in story.told[-1].summary for number in range(4))
+    assert [i.root.kind for i in story.updates] == ["gpu", "node"]
+    assert all(gpu(number).id in story.updates[-1].summary for number in range(4))
 
 
 def test_gpus_of_a_node_that_fail_one_after_the_other_become_the_node_s_at_half_of_them() -> None:
@@ -339,9 +339,9 @@ def test_a_further_fault_that_ended_is_told_again_when_it_comes_back() -> None:
     rows = story.finds(gpu(0), "ecc/spare_rows_low", "ticket")
     story.clears(rows)
     story.wait(7200)
-    before = len(story.told)
+    before = len(story.updates)
     again = story.finds(gpu(0), "ecc/spare_rows_low", "ticket")
-    assert [again.id in incident.findings for incident in story.told[before:]] == [True]
+    assert [again.id in incident.findings for incident in story.updates[before:]] == [True]
 
 
 def stalled_job(story: Story, *hosts: str) -> None:
@@ -448,9 +448,9 @@ def test_both_ends_of_a_link_and_all_that_a_switch_holds_are_one_incident() -> N
     for host in ("n1", "n2"):
         switch.finds(port(0, host, leaf="leaf1"), "ib/link_down")
     assert len(story.open) == 1
-    assert "Affected" not in story.told[-1].summary
+    assert "Affected" not in story.updates[-1].summary
     assert switch.open.keys() == {"leaf1"}
-    assert "Affected: ib_port n1-0 of n1, ib_port n2-0 of n2." in switch.told[-1].summary
+    assert "Affected: ib_port n1-0 of n1, ib_port n2-0 of n2." in switch.updates[-1].summary
 
 
 def test_the_newest_fault_of_the_root_stands_in_its_summary() -> None:
@@ -459,7 +459,7 @@ def test_the_newest_fault_of_the_root_stands_in_its_summary() -> None:
     story.finds(gpu(0), "ecc/remaps_repeat", "ticket")
     story.wait(60)
     story.finds(gpu(0), "ecc/spare_rows_gone", "ticket")
-    assert story.told[-1].summary == (
+    assert story.updates[-1].summary == (
         "ecc/remaps_repeat it is. It explains 2 findings (ecc). Newest: ecc/spare_rows_gone it is."
     )
 
@@ -582,7 +582,7 @@ def test_an_incident_ends_ten_minutes_after_its_last_finding() -> None:
     assert story.open
     story.wait(1)
     assert not story.open
-    assert story.told[-1].cleared_ns == START_NS + 900 * 10**9
+    assert story.updates[-1].cleared_ns == START_NS + 900 * 10**9
 
 
 def test_an_incident_does_not_end_while_a_finding_stands() -> None:
@@ -626,7 +626,7 @@ def test_one_fault_on_many_nodes_at_once_is_one_common_incident() -> None:
         story.finds(gpu(0, host), "ecc")
     assert len(story.open) == 1
     assert len(story.pages) == 10
-    parts = [i for i in story.told if not i.active]
+    parts = [i for i in story.updates if not i.active]
     assert {i.summary.split(":")[0] for i in parts} == {
         f"Part of incident {story.fusion.open()[0].id}"
     }
@@ -685,21 +685,21 @@ def test_a_page_beside_many_tickets_of_its_class_stays_a_page_of_its_own() -> No
     for host in hosts[1:-1]:
         story.finds(gpu(0, host), "ecc", "ticket")
     story.finds(gpu(0, "n13"), "ecc", "page")
-    told = {(i.root.kind, i.root.host, i.severity) for i in story.fusion.open()}
-    assert told == {("gpu", "n0", "page"), ("gpu", "n13", "page"), ("cluster", "", "ticket")}
+    updates = {(i.root.kind, i.root.host, i.severity) for i in story.fusion.open()}
+    assert updates == {("gpu", "n0", "page"), ("gpu", "n13", "page"), ("cluster", "", "ticket")}
 
 
-@pytest.mark.parametrize(("days", "told"), [(5, True), (60, False)])
-def test_a_node_with_many_small_faults_is_a_lemon(days: float, told: bool) -> None:
-    """Six weak faults of different kinds within thirty days are told at the sixth at the latest,
-    with the node to blame; over a year they are not.
+@pytest.mark.parametrize(("days", "is_reported"), [(5, True), (60, False)])
+def test_a_node_with_many_small_faults_is_a_lemon(days: float, is_reported: bool) -> None:
+    """Six weak faults of different kinds within thirty days are reported at the sixth at the
+    latest, of the node; over a year they are not.
     """
     story = Story()
     for fault in ("ecc", "power", "pcie/replays", "thermal/resistance", "ib/errors", "nvlink/crc"):
         story.clears(story.finds(gpu(0), fault, "ticket"))
         story.wait(days * 86400, step=3600)
-    lemons = [i for i in story.told if i.fault == "lemon" and i.active]
-    assert [i.root for i in lemons] == [node()] * told
+    lemons = [i for i in story.updates if i.fault == "lemon" and i.active]
+    assert [i.root for i in lemons] == [node()] * is_reported
     assert all(i.severity == "ticket" for i in lemons)
 
 
@@ -721,7 +721,7 @@ def test_programs_that_fail_make_no_lemon_of_their_node() -> None:
     for n in range(8):
         story.clears(story.finds(gpu(n), "xid/application", "ticket"))
         story.wait(86400, step=3600)
-    assert [i for i in story.told if i.fault == "lemon"] == []
+    assert [i for i in story.updates if i.fault == "lemon"] == []
 
 
 def test_a_link_that_flaps_for_days_makes_no_lemon_of_its_node() -> None:
@@ -730,7 +730,7 @@ def test_a_link_that_flaps_for_days_makes_no_lemon_of_its_node() -> None:
     for _ in range(12):
         story.clears(story.finds(gpu(0), "nvlink/crc", "ticket"))
         story.wait(86400 / 2, step=3600)
-    assert [i for i in story.told if i.fault == "lemon"] == []
+    assert [i for i in story.updates if i.fault == "lemon"] == []
 
 
 def test_one_kind_of_fault_on_many_gpus_within_a_day_makes_no_lemon() -> None:
@@ -741,7 +741,7 @@ def test_one_kind_of_fault_on_many_gpus_within_a_day_makes_no_lemon() -> None:
     for n in range(8):
         story.clears(story.finds(gpu(n), "thermal/resistance", "ticket"))
         story.wait(7200, step=600)
-    assert [i for i in story.told if i.fault == "lemon"] == []
+    assert [i for i in story.updates if i.fault == "lemon"] == []
 
 
 def test_a_node_that_had_enough_before_the_limit_was_lowered_is_told_with_its_next_fault() -> None:
@@ -752,7 +752,7 @@ def test_a_node_that_had_enough_before_the_limit_was_lowered_is_told_with_its_ne
         memory.count(node().host, kind, "gpu GPU-1", START_NS)
     story.fusion._lemons.prepare(memory.state())()
     story.finds(gpu(0), "power", "ticket")
-    assert [i.root for i in story.told if i.fault == "lemon"] == [node()]
+    assert [i.root for i in story.updates if i.fault == "lemon"] == [node()]
 
 
 def test_each_of_the_first_findings_is_told_then_only_doublings() -> None:
@@ -762,7 +762,7 @@ def test_each_of_the_first_findings_is_told_then_only_doublings() -> None:
     story = Story()
     for number in range(100):
         story.finds(gpu(0), "xid/gpu", detector=f"d{number}")
-    assert [len(i.findings) for i in story.told] == [*range(1, 9), 16, 32, 64]
+    assert [len(i.findings) for i in story.updates] == [*range(1, 9), 16, 32, 64]
 
 
 @pytest.mark.slow

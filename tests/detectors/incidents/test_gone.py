@@ -35,7 +35,7 @@ def test_an_incident_of_a_device_that_was_not_read_for_four_hours_ends_with_that
     assert set(story.open) == {gpu(0).id, gpu(1).id}
     watch(story, 600, gpu(1))
     assert set(story.open) == {gpu(1).id}
-    last = story.told[-1]
+    last = story.updates[-1]
     assert (last.root, last.active) == (gpu(0), False)
     assert last.summary.startswith("Not read for 4 hours: ")
 
@@ -81,7 +81,7 @@ def test_a_gpu_that_is_read_at_another_node_ends_its_incident_here() -> None:
     assert set(story.open) == {gpu(0).id}, "it may be read at both for a moment"
     watch(story, 600, gpu(1), moved)
     assert story.open == {}
-    assert story.told[-1].summary.startswith("It is read at n2 now: ")
+    assert story.updates[-1].summary.startswith("It is read at n2 now: ")
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,13 @@ def cases(level: str) -> list[Case]:
 
 def happen(first: Case, second: Case) -> list[Incident]:
     """The incidents of two faults of one device, a second apart."""
-    told = Story()
+    updates = Story()
     for case in (first, second):
         (kind,) = (one for one in on_each_level(case.fault) if one.level == case.level)
         severity = case.fault.severity
-        told.finds(kind.on("n1", 0), case.fault.name, severity, case.name, action=case.action)
-        told.wait(1)
-    return list(told.fusion.open())
+        updates.finds(kind.on("n1", 0), case.fault.name, severity, case.name, action=case.action)
+        updates.wait(1)
+    return list(updates.fusion.open())
 
 
 @cache
@@ -108,20 +108,20 @@ def _sign(first: Case, second: Case, incident: Incident) -> str:
 
 def test_sram_errors_beyond_the_threshold_ask_for_the_field_diagnostic() -> None:
     """The XID of the same error asks for a reset, which does not bring the GPU below it."""
-    told = Story()
+    updates = Story()
     device = on_each_level(FAULTS["ecc/sram"])[0].on("n1", 0)
-    told.finds(device, "xid/memory", action="COMPONENT_RESET")
-    told.wait(1)
-    told.finds(device, "ecc/uncorrectable", action="COMPONENT_RESET")
-    told.wait(1)
-    assert [one.action for one in told.fusion.open()] == ["COMPONENT_RESET"]
-    sram = told.finds(device, "ecc/sram", action="RUN_FIELDDIAG")
-    (one,) = told.fusion.open()
-    assert told.told[-1] == one  # reported again, as the action is another one
+    updates.finds(device, "xid/memory", action="COMPONENT_RESET")
+    updates.wait(1)
+    updates.finds(device, "ecc/uncorrectable", action="COMPONENT_RESET")
+    updates.wait(1)
+    assert [one.action for one in updates.fusion.open()] == ["COMPONENT_RESET"]
+    sram = updates.finds(device, "ecc/sram", action="RUN_FIELDDIAG")
+    (one,) = updates.fusion.open()
+    assert updates.updates[-1] == one  # reported again, as the action is another one
     assert (one.fault, one.action) == ("ecc/sram", "RUN_FIELDDIAG")
     assert one.summary.startswith("ecc/sram it is.")
     assert "Newest: ecc/uncorrectable it is." in one.summary
     assert one.reason.startswith("Drain the node, run the field diagnostic")
-    told.clears(sram)
-    told.wait(1200)
-    assert [one.action for one in told.fusion.open()] == ["COMPONENT_RESET"]
+    updates.clears(sram)
+    updates.wait(1200)
+    assert [one.action for one in updates.fusion.open()] == ["COMPONENT_RESET"]

@@ -35,11 +35,11 @@ def test_chance_makes_few_lemons(per_day: float, least_years: float, most_years:
     """Independent faults of ever new kinds, at published rates: the mean node once in thousands of
     years, the worst tenth once in eighteen.
     """
-    lemons, rng, days, told, stands = Lemons(), random.Random(1), 0.0, 0, False
+    lemons, rng, days, updates, stands = Lemons(), random.Random(1), 0.0, 0, False
     for number in range(FAULTS):
         days += rng.expovariate(per_day)
         now_ns = round(days * DAY_NS)
         stands = stands and lemons.now("n1", now_ns) >= LIMIT / 2
         if lemons.count("n1", f"fault {number}", "gpu GPU-1", now_ns) >= LIMIT and not stands:
-            told, stands = told + 1, True
-    assert least_years < days / YEAR_DAYS / told < most_years
+            updates, stands = updates + 1, True
+    assert least_years < days / YEAR_DAYS / updates < most_years

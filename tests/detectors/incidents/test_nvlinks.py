@@ -26,117 +26,117 @@ def link(number: int, name: str = "4", to: int | None = None) -> Device:
 
 def a_node() -> Story:
     """Eight GPUs."""
-    told = Story()
+    story = Story()
     gpus = [gpu(n, index=str(n), pci_bus_id=address(n)) for n in range(8)]
-    told.see(frames=[frame_of("gpu", [(device, {}) for device in gpus], START_NS, 0)])
-    return told
+    story.see(frames=[frame_of("gpu", [(device, {}) for device in gpus], START_NS, 0)])
+    return story
 
 
 def test_the_xid_of_a_gpu_and_its_link_that_is_down_are_one_incident() -> None:
     """Whichever comes first, the GPU is the root, and the link is named."""
     for order in (1, -1):
-        told = a_node()
+        story = a_node()
         faults = [(gpu(2, index="2"), "xid/nvlink"), (link(2), "nvlink/link_down")]
         for device, fault in faults[::order]:
-            told.finds(device, fault)
-            told.wait(30)
-        (incident,) = told.fusion.open()
+            story.finds(device, fault)
+            story.wait(30)
+        (incident,) = story.fusion.open()
         assert (incident.root.id, incident.fault) == (gpu(2).id, "xid/nvlink")
         assert "Affected: NVLink 4 of GPU 2." in incident.summary
 
 
 def test_an_xid_long_after_its_link_went_down_is_explained_by_the_link() -> None:
     """A program used the link that is down; the GPU is named."""
-    told = a_node()
-    told.finds(link(2), "nvlink/link_down")
-    told.wait(3600)
-    told.finds(gpu(2, index="2"), "xid/nvlink")
-    (incident,) = told.fusion.open()
+    story = a_node()
+    story.finds(link(2), "nvlink/link_down")
+    story.wait(3600)
+    story.finds(gpu(2, index="2"), "xid/nvlink")
+    (incident,) = story.fusion.open()
     assert incident.root.id == link(2).id
     assert "Affected: GPU 2." in incident.summary
 
 
 def test_links_of_one_gpu_are_one_incident() -> None:
     """They are one repair; each is named."""
-    told = a_node()
+    story = a_node()
     for name in "123":
-        told.finds(link(2, name), "nvlink/link_down")
-    (incident,) = told.fusion.open()
+        story.finds(link(2, name), "nvlink/link_down")
+    (incident,) = story.fusion.open()
     assert "Affected: NVLink 2 of GPU 2, NVLink 3 of GPU 2." in incident.summary
 
 
 def test_two_gpus_whose_links_fail_are_two_incidents() -> None:
     """Behind a switch nothing connects them, nor where each has another neighbour."""
     for first, second in ((link(2), link(3)), (link(2, to=4), link(3, to=5))):
-        told = a_node()
-        told.finds(first, "nvlink/link_down")
-        told.finds(gpu(2, index="2"), "xid/nvlink")
-        told.finds(second, "nvlink/link_down")
+        story = a_node()
+        story.finds(first, "nvlink/link_down")
+        story.finds(gpu(2, index="2"), "xid/nvlink")
+        story.finds(second, "nvlink/link_down")
         number = int(second.attributes["index"])
-        told.finds(gpu(number, index=str(number)), "xid/nvlink")
-        assert {one.root.id for one in told.fusion.open()} == {gpu(2).id, gpu(number).id}
+        story.finds(gpu(number, index=str(number)), "xid/nvlink")
+        assert {one.root.id for one in story.fusion.open()} == {gpu(2).id, gpu(number).id}
 
 
 def test_a_gpu_with_a_failed_link_to_a_broken_gpu_is_named() -> None:
     """Its XID may be of that link; it has another one that is down, and is named as well."""
-    told = a_node()
-    told.finds(link(2, to=4), "nvlink/link_down")
-    told.finds(gpu(2, index="2"), "xid/nvlink")
-    told.finds(link(4, "1", to=5), "nvlink/link_down")
-    told.finds(gpu(4, index="4"), "xid/nvlink")
-    named = " ".join(f"{name_of(one.root, node())} {one.summary}" for one in told.fusion.open())
+    story = a_node()
+    story.finds(link(2, to=4), "nvlink/link_down")
+    story.finds(gpu(2, index="2"), "xid/nvlink")
+    story.finds(link(4, "1", to=5), "nvlink/link_down")
+    story.finds(gpu(4, index="4"), "xid/nvlink")
+    named = " ".join(f"{name_of(one.root, node())} {one.summary}" for one in story.fusion.open())
     assert all(name in named for name in ("GPU 2", "GPU 4", "NVLink 4 of GPU 2", "NVLink 1 of GPU"))
 
 
 def test_both_ends_of_a_link_between_two_gpus_are_one_incident() -> None:
     """It names both GPUs."""
-    told = a_node()
-    told.finds(link(2, to=5), "nvlink/link_down")
-    told.finds(link(5, "0", to=2), "nvlink/link_down")
-    told.finds(gpu(5, index="5"), "xid/nvlink")
-    (incident,) = told.fusion.open()
+    story = a_node()
+    story.finds(link(2, to=5), "nvlink/link_down")
+    story.finds(link(5, "0", to=2), "nvlink/link_down")
+    story.finds(gpu(5, index="5"), "xid/nvlink")
+    (incident,) = story.fusion.open()
     assert incident.root.id == gpu(5).id
     assert "Affected: NVLink 4 of GPU 2, NVLink 0 of GPU 5." in incident.summary
 
 
 def test_a_lost_gpu_takes_the_links_to_it_along() -> None:
     """The GPUs at their other ends are healthy, and no root."""
-    told = a_node()
-    told.finds(gpu(5, index="5"), "gpu_lost")
-    told.wait(30)
+    story = a_node()
+    story.finds(gpu(5, index="5"), "gpu_lost")
+    story.wait(30)
     for number in (2, 3):
-        told.finds(link(number, to=5), "nvlink/link_down")
-    assert [one.root.id for one in told.fusion.open()] == [gpu(5).id]
+        story.finds(link(number, to=5), "nvlink/link_down")
+    assert [one.root.id for one in story.fusion.open()] == [gpu(5).id]
 
 
 def test_a_link_belongs_to_the_job_of_its_gpu() -> None:
     """Also where the node has several jobs."""
-    told = a_node()
+    story = a_node()
     for job, number in (("41", 2), ("42", 3)):
-        told.happens("job_started", node(), job=job, gpus=gpu(number).id)
-    told.finds(link(2), "nvlink/link_down")
-    told.finds(gpu(3), "hang/rank_stuck")
-    first, second = told.fusion.open()
+        story.happens("job_started", node(), job=job, gpus=gpu(number).id)
+    story.finds(link(2), "nvlink/link_down")
+    story.finds(gpu(3), "hang/rank_stuck")
+    first, second = story.fusion.open()
     assert (first.jobs, second.jobs) == (("41",), ("42",))
-    told.finds(gpu(2), "hang/rank_stuck")
-    assert len(told.fusion.open()) == 2
+    story.finds(gpu(2), "hang/rank_stuck")
+    assert len(story.fusion.open()) == 2
 
 
 def test_half_of_the_gpus_of_a_node_with_their_links_are_one_incident() -> None:
     """The node is the root: what each link adds does not keep its GPU apart."""
-    told = a_node()
+    story = a_node()
     for number in range(4):
-        told.finds(gpu(number, index=str(number)), "xid/nvlink")
-        told.finds(link(number), "nvlink/link_down")
-    told.wait(180)
-    (incident,) = told.fusion.open()
+        story.finds(gpu(number, index=str(number)), "xid/nvlink")
+        story.finds(link(number), "nvlink/link_down")
+    story.wait(180)
+    (incident,) = story.fusion.open()
     assert incident.root.kind == "node"
 
 
 def test_a_link_whose_other_end_is_unknown_has_one_gpu() -> None:
     """What the driver calls a GPU may be one that is not read, as in a virtual machine."""
-    told = a_node()
+    story = a_node()
     far = link(2, to=77)
-    told.finds(far, "nvlink/link_down")
-    told.finds(gpu(2, index="2"), "xid/nvlink")
-    assert [one.root.id for one in told.fusion.open()] == [gpu(2).id]
+    story.finds(far, "nvlink/link_down")
+    story.finds(gpu(2, index="2"), "xid/nvlink")
+    assert [one.root.id for one in story.fusion.open()] == [gpu(2).id]

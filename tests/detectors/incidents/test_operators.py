@@ -15,9 +15,9 @@ def test_an_incident_that_is_taken_on_is_told_with_who_and_what() -> None:
     story.finds(gpu(0), "ecc")
     story.wait(60)
     story.happens(
-        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="RMA 4711", user="ada"
+        "incident_acknowledged", gpu(0), incident=story.updates[0].id, note="RMA 4711", user="ada"
     )
-    first, second = story.told
+    first, second = story.updates
     assert (second.id, second.note, second.acknowledged_by) == (first.id, "RMA 4711", "ada")
     assert second.acknowledged_ns == START_NS + 60 * 10**9
     assert story.open
@@ -27,7 +27,7 @@ def test_an_acknowledgement_of_what_is_not_open_changes_nothing() -> None:
     """It has ended meanwhile, or never was."""
     story = Story()
     story.happens("incident_acknowledged", gpu(0), incident="nowhere", note="x", user="ada")
-    assert story.told == []
+    assert story.updates == []
 
 
 def test_the_note_stays_when_the_incident_is_told_again() -> None:
@@ -35,11 +35,11 @@ def test_the_note_stays_when_the_incident_is_told_again() -> None:
     story = Story()
     found = story.finds(gpu(0), "ecc")
     story.happens(
-        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="RMA 4711", user="ada"
+        "incident_acknowledged", gpu(0), incident=story.updates[0].id, note="RMA 4711", user="ada"
     )
     story.finds(gpu(0), "xid/gpu", detector="another")
-    assert [i.note for i in story.told] == ["", "RMA 4711", "RMA 4711"]
-    assert found.id in story.told[-1].findings
+    assert [i.note for i in story.updates] == ["", "RMA 4711", "RMA 4711"]
+    assert found.id in story.updates[-1].findings
 
 
 def test_a_page_about_another_gpu_is_not_acknowledged() -> None:
@@ -48,7 +48,7 @@ def test_a_page_about_another_gpu_is_not_acknowledged() -> None:
     story.nodes("n1")
     story.finds(gpu(2), "xid/gpu")
     story.happens(
-        "incident_acknowledged", gpu(2), incident=story.told[0].id, note="rebooting", user="ada"
+        "incident_acknowledged", gpu(2), incident=story.updates[0].id, note="rebooting", user="ada"
     )
     story.wait(60)
     story.finds(gpu(4), "xid/gpu")
@@ -64,7 +64,7 @@ def test_a_node_whose_other_gpus_fail_too_is_not_acknowledged() -> None:
     story.nodes("n1")
     story.finds(gpu(0), "xid/gpu")
     story.happens(
-        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="on it", user="ada"
+        "incident_acknowledged", gpu(0), incident=story.updates[0].id, note="on it", user="ada"
     )
     for number in range(1, 4):
         story.wait(30)
@@ -78,10 +78,10 @@ def test_a_ticket_that_becomes_a_page_is_not_acknowledged() -> None:
     story = Story()
     story.finds(gpu(0), "ecc", "ticket")
     story.happens(
-        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="tomorrow", user="ada"
+        "incident_acknowledged", gpu(0), incident=story.updates[0].id, note="tomorrow", user="ada"
     )
     story.finds(gpu(0), "xid/gpu", "page")
-    assert (story.told[-1].severity, story.told[-1].acknowledged_ns) == ("page", 0)
+    assert (story.updates[-1].severity, story.updates[-1].acknowledged_ns) == ("page", 0)
 
 
 def test_symptoms_and_what_the_root_explains_leave_the_acknowledgement() -> None:
@@ -90,12 +90,12 @@ def test_symptoms_and_what_the_root_explains_leave_the_acknowledgement() -> None
     story.nodes("n1")
     story.finds(gpu(0), "gpu_lost")
     story.happens(
-        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="on it", user="ada"
+        "incident_acknowledged", gpu(0), incident=story.updates[0].id, note="on it", user="ada"
     )
     story.finds(gpu(1), "hang")
     story.finds(gpu(0), "xid/gpu", detector="another")
-    assert story.told[-1].note == "on it"
-    assert story.told[-1].acknowledged_ns > 0
+    assert story.updates[-1].note == "on it"
+    assert story.updates[-1].acknowledged_ns > 0
     assert len(story.open) == 1
 
 
@@ -106,7 +106,7 @@ def test_an_acknowledgement_of_one_is_none_of_what_turns_out_to_be_common() -> N
     story.nodes(*hosts)
     story.finds(gpu(0, hosts[0]), "throttle")
     story.happens(
-        "incident_acknowledged", gpu(0), incident=story.told[0].id, note="mine", user="ada"
+        "incident_acknowledged", gpu(0), incident=story.updates[0].id, note="mine", user="ada"
     )
     for host in hosts[1:]:
         story.finds(gpu(0, host), "throttle")
@@ -121,7 +121,7 @@ def test_nobody_is_told_of_what_happens_out_of_service(out: Device) -> None:
     story.happens("maintenance_started", out, reason="new firmware")
     story.finds(gpu(0), "gpu_lost")
     story.wait(3600)
-    assert story.told == []
+    assert story.updates == []
 
 
 def test_neighbours_of_a_device_out_of_service_are_watched() -> None:
@@ -148,7 +148,7 @@ def test_what_was_mended_out_of_service_is_never_told() -> None:
     story.happens("maintenance_started", node(), reason="new firmware")
     story.clears(story.finds(gpu(0), "gpu_lost"))
     story.happens("maintenance_ended", node())
-    assert story.told == []
+    assert story.updates == []
 
 
 def test_an_open_incident_is_a_record_while_its_device_is_out_of_service() -> None:
@@ -159,8 +159,8 @@ def test_an_open_incident_is_a_record_while_its_device_is_out_of_service() -> No
     story.finds(gpu(0), "gpu_lost")
     story.happens("maintenance_started", gpu(0), reason="swapped")
     story.happens("maintenance_ended", gpu(0))
-    assert [i.severity for i in story.told] == ["page", "record", "page"]
-    assert len({i.id for i in story.told}) == 1
+    assert [i.severity for i in story.updates] == ["page", "record", "page"]
+    assert len({i.id for i in story.updates}) == 1
 
 
 def test_what_is_in_service_is_a_page_though_the_first_part_is_not() -> None:
@@ -183,9 +183,9 @@ def test_a_lemon_is_taken_on_like_everything_else() -> None:
     for fault in ("xid/gpu", "ecc", "pcie/replays", "thermal/resistance"):
         story.clears(story.finds(gpu(0), fault))
         story.wait(1200)
-    (lemon,) = [one for one in story.told if one.fault == "lemon"]
+    (lemon,) = [one for one in story.updates if one.fault == "lemon"]
     story.happens("incident_acknowledged", node(), incident=lemon.id, note="burning in", user="ada")
-    assert (story.told[-1].id, story.told[-1].note) == (lemon.id, "burning in")
+    assert (story.updates[-1].id, story.updates[-1].note) == (lemon.id, "burning in")
 
 
 def test_what_waits_for_its_neighbours_opens_nothing_out_of_service() -> None:

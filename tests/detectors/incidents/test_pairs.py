@@ -81,23 +81,23 @@ def test_each_broken_device_is_named_until_it_is_repaired(first: Kind) -> None:
     beginning = Beginning(first, 30)
     for second in FIRST:
         for relation in related(first, second):
-            told, one, other = beginning.then(second, relation)
-            assert _named(told, one), (second.name, relation)
-            assert _named(told, other), (second.name, relation)
-            told.clears(one)
-            told.wait(1200, step=300)
-            assert _named(told, other), (second.name, relation, "first repaired")
-            assert any(other.id in incident.findings for incident in told.fusion.open())
+            story, one, other = beginning.then(second, relation)
+            assert _named(story, one), (second.name, relation)
+            assert _named(story, other), (second.name, relation)
+            story.clears(one)
+            story.wait(1200, step=300)
+            assert _named(story, other), (second.name, relation, "first repaired")
+            assert any(other.id in incident.findings for incident in story.fusion.open())
 
 
-def _named(told: Story, finding: Finding) -> bool:
+def _named(story: Story, finding: Finding) -> bool:
     """A symptom is named by what causes it."""
     device = finding.device
     return any(
         incident.root == device
         or name_of(device, incident.root) in incident.summary
         or (finding.id in incident.findings and _explained(finding, incident.fault))
-        for incident in told.fusion.open()
+        for incident in story.fusion.open()
     )
 
 

@@ -51,7 +51,7 @@ def play(
             story.restart()
         story.nodes("n1", "n2")  # frames go on coming, also to one that has just started
         _step(story, standing, number, str(what), about)
-    return [repr(incident) for incident in story.told]
+    return [repr(incident) for incident in story.updates]
 
 
 def _step(
@@ -68,8 +68,8 @@ def _step(
             story.happens("maintenance_started", device, reason="because")
         case "back", [Device() as device]:
             story.happens("maintenance_ended", device)
-        case "ack", [int(which)] if story.told:
-            one = story.told[which % len(story.told)]
+        case "ack", [int(which)] if story.updates:
+            one = story.updates[which % len(story.updates)]
             story.happens(
                 "incident_acknowledged", one.root, incident=one.id, note="mine", user="ada"
             )
@@ -120,7 +120,7 @@ def test_every_incident_that_is_told_is_whole(steps: list[tuple[object, ...]]) -
     story = Story()
     play(story, steps)
     open_ids = {}
-    for incident in story.told:
+    for incident in story.updates:
         assert incident.summary
         assert incident.reason.endswith(".")
         if incident.active:

@@ -56,7 +56,7 @@ def test_a_dead_switch_is_why_all_jobs_behind_it_wait() -> None:
     for host in ("n0", "n9"):
         story.finds(gpu(0, host), "hang/undecided", detector="hang")
     assert story.open == {"leaf1": ("switch", "ib/switch_down", "page")}
-    assert set(story.told[-1].jobs) >= {"job0", "job1"}
+    assert set(story.updates[-1].jobs) >= {"job0", "job1"}
 
 
 def test_a_job_elsewhere_waits_for_something_else() -> None:
@@ -94,6 +94,6 @@ def test_what_a_switch_explains_is_said_in_one_order() -> None:
         story.finds(gpu(0, host), "hang/undecided", detector="hang") for host in HOSTS[:8]
     )
     cause = story.finds(Device("leaf1", "switch", "leaf1"), "ib/switch_down", "ticket")
-    last = story.told[-1]
+    last = story.updates[-1]
     assert last.root.id == "leaf1"
     assert list(last.findings) == [each.id for each in (first, cause, *others)]

@@ -65,9 +65,9 @@ def test_faults_that_wait_for_the_end_of_their_rest_have_ids_of_their_own() -> N
     for fault in faults:  # the same second is the onset of both
         again = Instant(1100 * SECOND_NS, 110 * SECOND_NS)
         assert list(tracker.holds(GPU, fault, again, 1100 * SECOND_NS)) == []
-    told = list(tracker.due(Instant(9000 * SECOND_NS, 8010 * SECOND_NS)))
-    assert [finding.fault for finding in told] == ["xid/application", "xid/gpu"]
-    assert len({finding.id for finding in told}) == 2
+    updates = list(tracker.due(Instant(9000 * SECOND_NS, 8010 * SECOND_NS)))
+    assert [finding.fault for finding in updates] == ["xid/application", "xid/gpu"]
+    assert len({finding.id for finding in updates}) == 2
 
 
 def test_what_happens_again_while_it_is_open_is_counted_and_reported() -> None:

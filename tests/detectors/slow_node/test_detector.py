@@ -250,9 +250,9 @@ def test_the_others_of_a_group_are_its_median_without_one() -> None:
     sound = rng.random(40) < 0.8
     above, count = above_others(x, group, 5, 2, sound)
     for row in range(40):
-        mates = x[(group == group[row]) & (np.arange(40) != row) & np.isfinite(x) & sound]
-        if group[row] < 0 or np.isnan(x[row]) or len(mates) < 2:
+        peers = x[(group == group[row]) & (np.arange(40) != row) & np.isfinite(x) & sound]
+        if group[row] < 0 or np.isnan(x[row]) or len(peers) < 2:
             assert np.isnan(above[row])
         else:
-            assert above[row] == pytest.approx(x[row] - np.median(mates))
-            assert count[row] == len(mates)
+            assert above[row] == pytest.approx(x[row] - np.median(peers))
+            assert count[row] == len(peers)

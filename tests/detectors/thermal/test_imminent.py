@@ -161,7 +161,7 @@ def test_fans_that_lag_behind_a_new_load_are_silent(lag_s: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_gpu_that_starts_without_its_cooling_is_told_from_its_mates() -> None:
+def test_a_gpu_that_starts_without_its_cooling_is_told_from_its_peers() -> None:
     """They settle while it goes on: before it slows down it has left them behind."""
     node = cold(1.0, 45.0, left_k=25.0)
     node.watts = lambda _: 690.0
@@ -174,7 +174,7 @@ def test_a_gpu_that_starts_without_its_cooling_is_told_from_its_mates() -> None:
 
 @pytest.mark.slow
 def test_a_node_that_starts_without_its_cooling_is_told_before_it_slows_down() -> None:
-    """No mate shows what is usual: it is told when nothing can stop it any more."""
+    """No peer shows what is usual: it is told when nothing can stop it any more."""
     node = cold(1.0, 45.0)
     node.watts = lambda _: 690.0
     node.worse = dict.fromkeys(node.gpus, 1.5)

@@ -164,7 +164,7 @@ def test_a_job_that_is_killed_says_nothing_about_its_gpus(log: Log) -> None:
     assert open_findings([*log.findings, *log.quiet(HOUR)]) == []
 
 
-def test_45_on_the_mates_of_a_lost_gpu_is_silent(log: Log) -> None:
+def test_45_on_the_peers_of_a_lost_gpu_is_silent(log: Log) -> None:
     """The job died everywhere because one GPU did."""
     log.xid(79)
     for gpu in range(1, 8):

@@ -68,10 +68,10 @@ def forged(
     body, sound = opened(encode(batch([JudgedObservation(day(1)[0])])))
     size, bits = LENGTHS.unpack_from(body)
     values = body[LENGTHS.size + size :]
-    told = orjson.loads(body[LENGTHS.size : LENGTHS.size + size])
+    reported = orjson.loads(body[LENGTHS.size : LENGTHS.size + size])
     if frames is not None:
-        told["observations"]["frames"] = frames
-    head = orjson.dumps(told | changes)
+        reported["observations"]["frames"] = frames
+    head = orjson.dumps(reported | changes)
     said = sound if abouts is None else [*map(orjson.dumps, abouts)]
     return packed(LENGTHS.pack(len(head), bits) + head + values, *said)
 

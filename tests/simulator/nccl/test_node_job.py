@@ -51,8 +51,8 @@ class Stage:
         self.board.write(
             Observation("nvml", "n1", "b", 0, 0, self.clock.monotonic_ns(), 0), [finding]
         )
-        (told,) = [report for report, _ in reports_in(self.source.read().events)]
-        return told
+        (reported,) = [report for report, _ in reports_in(self.source.read().events)]
+        return reported
 
 
 @pytest.fixture

@@ -117,8 +117,10 @@ def test_a_job_says_the_same_in_both_forms(ranks: int, seed: int) -> None:
     assert text.trusted
     assert whole.trusted
     assert text.discarded == ()
-    for told in (text, whole):
-        gone = {(m.host, m.pid) for c in told.communicators for m in c.members if m.state == "dead"}
+    for reported in (text, whole):
+        gone = {
+            (m.host, m.pid) for c in reported.communicators for m in c.members if m.state == "dead"
+        }
         assert gone == {(dead.host, dead.pid)}
     behind = {
         (m.host, m.pid)

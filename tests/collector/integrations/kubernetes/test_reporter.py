@@ -133,10 +133,10 @@ def test_an_incident_is_an_event_once(agent: Agent) -> None:
     agent.look()
     agent.restart()
     agent.look()
-    ((name, told),) = agent.server.events.items()
+    ((name, reported),) = agent.server.events.items()
     assert name.startswith(f"gpu07.tocsin-{LOST['id']}-page-")
-    assert (told["type"], told["reason"]) == ("Warning", "GpuLost")
-    assert told["message"] == (
+    assert (reported["type"], reported["reason"]) == ("Warning", "GpuLost")
+    assert reported["message"] == (
         f"GPU 3 (serial {LOST['serial']}): {LOST['summary']} Proposed: RESTART_BM."
     )
 
@@ -148,8 +148,8 @@ def test_the_end_of_an_incident_is_an_event(agent: Agent) -> None:
     agent.look()
     agent.verdict = document()
     agent.look()
-    _, told = agent.server.events.values()
-    assert (told["type"], told["reason"]) == ("Normal", "GpuLostCleared")
+    _, reported = agent.server.events.values()
+    assert (reported["type"], reported["reason"]) == ("Normal", "GpuLostCleared")
 
 
 @pytest.mark.slow

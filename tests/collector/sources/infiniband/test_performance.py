@@ -341,11 +341,11 @@ def test_a_hanging_perfquery_delays_nobody(tmp_path: Path, clock: FakeClock) -> 
         source.read().frames[0].value("link_downed", 0) == 0
     )  # the thread still waits for the script
 
-    def told() -> bool:
+    def reported() -> bool:
         clock.advance(5)
         return any(u.reason == "perfquery_timeout" for u in source.read().unread)
 
-    until(told, "the deadline")
+    until(reported, "the deadline")
     source.close()
 
 

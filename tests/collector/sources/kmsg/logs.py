@@ -124,7 +124,7 @@ def events(source: KernelLogSource) -> list[Event]:
     return found
 
 
-def told(found: Sequence[Event], kind: str, *names: str) -> list[tuple[object, ...]]:
+def attributes_of(found: Sequence[Event], kind: str, *names: str) -> list[tuple[object, ...]]:
     """Chosen attributes of the events of one kind, None where an event lacks one."""
     return [
         tuple(event.attributes.get(name) for name in names) for event in found if event.kind == kind

@@ -13,7 +13,15 @@ from collector.sources.kmsg import KernelLogSource
 from collector.sources.kmsg.previous_records import MAX_AGE_NS
 from pipeline.clock import SECOND_NS
 from pipeline.observation import Event
-from tests.collector.sources.kmsg.logs import BOOT, GPUS, XID_31, XID_79, Node, events, told
+from tests.collector.sources.kmsg.logs import (
+    BOOT,
+    GPUS,
+    XID_31,
+    XID_79,
+    Node,
+    attributes_of,
+    events,
+)
 from tests.fakes import START_NS
 from tests.wait import until
 
@@ -111,12 +119,12 @@ def test_what_was_told_while_it_happened_is_not_told_again(node: Node, start: St
     """The place that the agent kept in the boot before says how far it had come."""
     watched = node.source(boot_id=BEFORE)
     node.ring.print(XID_31)
-    assert told(events(watched), "xid", "code") == [(31,)]
+    assert attributes_of(events(watched), "xid", "code") == [(31,)]
     watched.close()
     seen_s = node.clock.monotonic_ns() // SECOND_NS
     node.ring.records.clear()
     found = all_of(start(entry(XID_31, seen_s), entry(XID_79, seen_s + 50)))
-    assert told(found, "xid", "code") == [(79,)]
+    assert attributes_of(found, "xid", "code") == [(79,)]
 
 
 @pytest.mark.slow
@@ -140,7 +148,7 @@ def test_a_pcie_error_of_then_that_has_no_second_line(start: Start) -> None:
     port = "pcieport 0000:b7:01.0: AER: "
     line = f"{port}Uncorrectable (Fatal) error message received from 0000:b8:00.0"
     found = all_of(start(entry(line, 3000), entry("x", 3001)))
-    assert told(found, "pcie_error", "severity", "previous_boot") == [("fatal", True)]
+    assert attributes_of(found, "pcie_error", "severity", "previous_boot") == [("fatal", True)]
 
 
 @pytest.mark.slow
@@ -171,7 +179,7 @@ def test_pstore_and_journal_tell_the_same_once(start: Start, tmp_path: Path) -> 
     dump(tmp_path, "dmesg-erst-1", line)
     dump(tmp_path, "archive/dmesg.txt", "Oops#1 Part1\n" + line)
     found = all_of(start(entry(XID_79, 3100)))
-    assert told(found, "xid", "origin") == [("journal",)]
+    assert attributes_of(found, "xid", "origin") == [("journal",)]
 
 
 @pytest.mark.slow
@@ -215,7 +223,7 @@ def test_journal_that_hangs_is_given_up(node: Node, tmp_path: Path) -> None:
     script.chmod(0o755)
     source = node.source(real=True, journalctl=str(script), pstore=())
     node.ring.print(XID_31)
-    assert told(events(source), "xid", "code") == [(31,)]
+    assert attributes_of(events(source), "xid", "code") == [(31,)]
     node.clock.advance(61)
     all_of(source)
 

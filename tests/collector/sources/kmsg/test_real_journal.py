@@ -19,7 +19,7 @@ from pipeline.catalog import agent
 from pipeline.child import Child, run
 from pipeline.clock import SystemClock
 from pipeline.observation import Event
-from tests.collector.sources.kmsg.logs import BOOT, Node, events, told
+from tests.collector.sources.kmsg.logs import BOOT, Node, attributes_of, events
 from tests.collector.sources.kmsg.real import follow, kernel_log, ours, write, xid
 from tests.parts import need
 from tests.wait import PATIENCE_S, until
@@ -164,13 +164,13 @@ def test_following_the_real_journal_over_a_restart(node: Node, journalctl: str, 
     write(xid(79, token))
     source = node.track(source_of(node, journalctl))
     found = follow(source, token, 1)
-    assert told(found, "xid", "code", "process", "origin") == [(79, token, "journal")]
+    assert attributes_of(found, "xid", "code", "process", "origin") == [(79, token, "journal")]
     assert found[0].attributes["stream"] != BOOT
     assert node.metrics.value(agent.KERNEL_LOG_MODE, "journal") == 1
     source.close()
     write(xid(48, token), xid(63, token))
     again = node.track(source_of(node, journalctl))
-    assert told(follow(again, token, 2), "xid", "code") == [(48,), (63,)]
+    assert attributes_of(follow(again, token, 2), "xid", "code") == [(48,), (63,)]
 
 
 def test_restarted_journald_imports_everything_again(
@@ -200,7 +200,7 @@ def test_restarted_journald_imports_everything_again(
 
     until(lambda: copies() == 2, "the second import")
     write(xid(31, token))
-    assert told(follow(source, token, 1), "xid", "code") == [(31,)]
+    assert attributes_of(follow(source, token, 1), "xid", "code") == [(31,)]
 
 
 def test_cursor_of_another_journal(node: Node, journalctl: str, token: str) -> None:
@@ -226,4 +226,4 @@ def test_cursor_of_another_journal(node: Node, journalctl: str, token: str) -> N
         return bool(found)
 
     until(told_one, "the journal without its cursor")
-    assert told(found, "xid", "code") == [(48,)]
+    assert attributes_of(found, "xid", "code") == [(48,)]

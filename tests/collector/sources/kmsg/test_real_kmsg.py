@@ -17,7 +17,7 @@ from collector.sources.kmsg.reader import Loss
 from pipeline.catalog import agent
 from pipeline.clock import SystemClock
 from pipeline.observation import Event
-from tests.collector.sources.kmsg.logs import BOOT, Node, events, told
+from tests.collector.sources.kmsg.logs import BOOT, Node, attributes_of, events
 from tests.collector.sources.kmsg.real import KMSG, follow, kernel_log, ours, write, xid
 from tests.wait import until
 
@@ -72,7 +72,10 @@ def test_lines_of_the_real_device(node: Node, token: str) -> None:
         f"systemd[1]: {xid(48, token)}",
     )
     found = ours(to_the_end(source, node), token)
-    assert told(found, "xid", "code", "process") == [(79, token), (31, f"café {token[:9]}")]
+    assert attributes_of(found, "xid", "code", "process") == [
+        (79, token),
+        (31, f"café {token[:9]}"),
+    ]
     assert all(began <= event.mono_ns <= SystemClock().monotonic_ns() for event in found)
     assert ours(to_the_end(source, node), token) == []
 
@@ -89,11 +92,11 @@ def test_restart_on_the_real_device(node: Node, token: str) -> None:
     """A new reader goes on after the old one, and tells what was written in between."""
     source = source_of(node)
     write(xid(48, token))
-    assert told(follow(source, token, 1), "xid", "code") == [(48,)]
+    assert attributes_of(follow(source, token, 1), "xid", "code") == [(48,)]
     source.close()
     write(xid(63, token))
     again = ours(to_the_end(source_of(node), node), token)
-    assert told(again, "xid", "code", "before_start") == [(63, None)]
+    assert attributes_of(again, "xid", "code", "before_start") == [(63, None)]
 
 
 def test_real_rate_limit(node: Node, token: str) -> None:
@@ -105,7 +108,7 @@ def test_real_rate_limit(node: Node, token: str) -> None:
     write(*(xid(31, token, pid=pid) for pid in range(25)), together=True)
     found = to_the_end(source, node)
     assert sum(int(event.attributes.get("count", 1)) for event in ours(found, token)) == 10
-    assert (15,) in told(found, "kernel_log_suppressed", "records")
+    assert (15,) in attributes_of(found, "kernel_log_suppressed", "records")
 
 
 def test_real_record_longer_than_the_buffer(token: str, monkeypatch: pytest.MonkeyPatch) -> None:

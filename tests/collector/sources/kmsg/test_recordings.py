@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.catalog import agent
 from pipeline.observation import Event
-from tests.collector.sources.kmsg.logs import DATA, Node, events, read_all, told
+from tests.collector.sources.kmsg.logs import DATA, Node, attributes_of, events, read_all
 from tests.wait import until
 
 XIDS = [
@@ -43,18 +43,18 @@ def test_records(node: Node) -> None:
     that only looks like an XID.
     """
     found = recorded(node, "kmsg-records.txt")
-    assert told(found, "xid", "pci", "code") == XIDS
-    assert told(found, "segfault", "library", "pid") == [("libnvidia-ml.so.1", 21644)]
+    assert attributes_of(found, "xid", "pci", "code") == XIDS
+    assert attributes_of(found, "segfault", "library", "pid") == [("libnvidia-ml.so.1", 21644)]
     assert [e.kind for e in found if e.attributes.get("pci") == "0000:5e:00.0"] == [
         "link_down",
         "link_up",
         "hca_health",
     ]
-    assert told(found, "pcie_error", "pci", "severity", "layer") == [
+    assert attributes_of(found, "pcie_error", "pci", "severity", "layer") == [
         ("0000:b8:00.0", "corrected", "physical")
     ]
-    assert told(found, "module_loaded", "version") == [("580.95.05",)]
-    assert told(found, "kernel_log_lost", "records") == []
+    assert attributes_of(found, "module_loaded", "version") == [("580.95.05",)]
+    assert attributes_of(found, "kernel_log_lost", "records") == []
     assert len(found) == len(XIDS) + 6
 
 
@@ -86,7 +86,7 @@ def test_ratelimited(node: Node) -> None:
     xids = [event.attributes for event in found if event.kind == "xid"]
     assert sum(int(facts.get("count", 1)) for facts in xids) == 10
     assert [facts["pid"] for facts in xids] == list(range(500, 510))
-    assert told(found, "kernel_log_suppressed", "records", "by") == [(15, "python3")]
+    assert attributes_of(found, "kernel_log_suppressed", "records", "by") == [(15, "python3")]
     assert node.metrics.value(agent.KERNEL_LOG_LOST, "suppressed") == 15
 
 
@@ -107,7 +107,7 @@ def test_dmesg_file(node: Node, saved: bool) -> None:
     """The same lines as dmesg prints them give the same events."""
     source = node.source(path=DATA / "dmesg-x.txt", user_lines=True, saved=saved)
     found = read_all(source, reads=3)
-    assert told(found, "xid", "pci", "code") == XIDS
+    assert attributes_of(found, "xid", "pci", "code") == XIDS
     assert [event.kind for event in found if event.kind != "xid"] == [
         "link_down",
         "link_up",
@@ -161,11 +161,11 @@ def test_journal(node: Node, tmp_path: Path) -> None:
         return len(found) >= 4
 
     until(told_all, "the journal")
-    assert told(found, "xid", "pci", "code", "process") == [
+    assert attributes_of(found, "xid", "pci", "code", "process") == [
         ("0000:1b:00", 79, None),
         ("0000:43:00", 69, "café"),
     ]
-    assert told(found, "segfault", "pid") == [(21644,)]
-    assert told(found, "link_down", "interface") == [("ibp94s0",)]
+    assert attributes_of(found, "segfault", "pid") == [(21644,)]
+    assert attributes_of(found, "link_down", "interface") == [("ibp94s0",)]
     assert {event.attributes["origin"] for event in found} == {"journal"}
     assert node.metrics.value(agent.KERNEL_LOG_MODE, "journal") == 1

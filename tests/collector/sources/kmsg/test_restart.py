@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from collector.sources.kmsg import KernelLogSource
 from pipeline.observation import Event, Observation
 from pipeline.xid.counts import XidCounts
-from tests.collector.sources.kmsg.logs import BOOT, GPUS, XID_31, XID_79, Node, events, told
+from tests.collector.sources.kmsg.logs import (
+    BOOT,
+    GPUS,
+    XID_31,
+    XID_79,
+    Node,
+    attributes_of,
+    events,
+)
 
 LINES = [
     XID_79,
@@ -77,7 +85,7 @@ def test_orderly_restart_repeats_nothing(node: Node) -> None:
     node.ring.print(XID_79)
     node.ring.print(LINES[5])
     first = node.source()
-    assert told(events(first), "xid", "code") == [(79,)]
+    assert attributes_of(events(first), "xid", "code") == [(79,)]
     first.close()
     node.ring.print(LINES[6])
     assert [event.kind for event in events(node.source())] == ["pcie_error"]

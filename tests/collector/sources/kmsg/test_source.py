@@ -20,10 +20,10 @@ from tests.collector.sources.kmsg.logs import (
     XID_31,
     XID_79,
     Node,
+    attributes_of,
     events,
     port,
     read_all,
-    told,
 )
 from tests.wait import until
 
@@ -148,7 +148,7 @@ def test_storage_servers_do_not_hide_each_other(node: Node) -> None:
     """Each server and disk has events of its own, however many there are in one read."""
     for number in range(40):
         node.ring.print(f"nfs: server storage-{number} not responding, still trying")
-    found = told(events(node.source()), "network_filesystem_error", "server", "count")
+    found = attributes_of(events(node.source()), "network_filesystem_error", "server", "count")
     assert found == [(f"storage-{number}", None) for number in range(40)]
 
 
@@ -235,7 +235,7 @@ def test_new_boot_starts_anew(node: Node) -> None:
     node.ring.next = 0
     node.ring.print(XID_31)
     found = events(node.source(boot_id="f" * 32))
-    assert told(found, "xid", "code") == [(31,)]
+    assert attributes_of(found, "xid", "code") == [(31,)]
 
 
 def test_boot_id_in_both_spellings_is_one_boot(node: Node) -> None:
@@ -383,7 +383,7 @@ def test_lost_records_are_an_event_and_a_number(node: Node) -> None:
     node.ring.next = 100
     node.ring.print(XID_79)
     found = events(node.source())
-    assert told(found, "kernel_log_lost", "reason", "records") == [("down", 99)]
+    assert attributes_of(found, "kernel_log_lost", "reason", "records") == [("down", 99)]
     assert node.metrics.value(agent.KERNEL_LOG_LOST, "down") == 99
 
 
@@ -406,7 +406,7 @@ def test_no_log_is_an_error_until_there_is_one(node: Node, tmp_path: Path) -> No
     assert node.metrics.value(agent.KERNEL_LOG_MODE, "none") == 1
     log.parent.mkdir()
     log.write_text(f"3,0,99000000,-;{XID_79}\n")
-    assert told(events(source), "xid", "code") == [(79,)]
+    assert attributes_of(events(source), "xid", "code") == [(79,)]
     assert node.metrics.value(agent.KERNEL_LOG_MODE, "file") == 1
     assert node.metrics.value(agent.KERNEL_LOG_MODE, "none") is None
     source.close()
@@ -425,7 +425,7 @@ def test_syslog_file_stands_in_when_there_is_no_journal(node: Node, tmp_path: Pa
         pstore=(),
     )
     found = [event for _ in range(3) for event in events(source)]
-    assert told(found, "kernel_log_untrusted", "claims", "code", "origin") == [
+    assert attributes_of(found, "kernel_log_untrusted", "claims", "code", "origin") == [
         ("xid", 79, "syslog")
     ]
     source.close()
@@ -445,7 +445,7 @@ def test_journal_that_gives_nothing_makes_way(node: Node, tmp_path: Path) -> Non
 
     def told_by_now() -> list[tuple[object, ...]]:
         try:
-            return told(events(source), "kernel_log_untrusted", "code")
+            return attributes_of(events(source), "kernel_log_untrusted", "code")
         except UnavailableError:
             return []
 
@@ -462,7 +462,7 @@ def test_broken_reader_is_replaced_and_goes_on(node: Node, tmp_path: Path) -> No
     source._give_up_reader()
     with log.open("a") as file:
         file.write(f"3,1,2,-;{XID_31}\n")
-    assert told(events(source), "xid", "code") == [(31,)]
+    assert attributes_of(events(source), "xid", "code") == [(31,)]
     source.close()
 
 
@@ -480,7 +480,7 @@ def test_damaged_place_is_no_place(node: Node, document: dict[str, object]) -> N
     """A state file that somebody has edited costs the place, not the agent."""
     node.state.save("kernel_log", document)
     node.ring.print(XID_79)
-    assert told(read_all(node.source(), reads=2), "xid", "code") == [(79,)]
+    assert attributes_of(read_all(node.source(), reads=2), "xid", "code") == [(79,)]
 
 
 @pytest.mark.parametrize(
@@ -506,4 +506,4 @@ def test_a_kill_for_memory_names_the_job_of_its_control_group(
         f"oom_memcg={group},task_memcg={group},task=python3,pid=4242,uid=1000"
     )
     node.ring.print("Memory cgroup out of memory: Killed process 4242 (python3) total-vm:1kB")
-    assert told(events(node.source(trainings=trainings)), "oom_kill", "job") == [(job,)]
+    assert attributes_of(events(node.source(trainings=trainings)), "oom_kill", "job") == [(job,)]

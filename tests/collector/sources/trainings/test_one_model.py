@@ -123,16 +123,16 @@ def test_detectors_give_a_gpu_to_the_next_job_alike(names: tuple[str, str, str])
     job, processes, following = names
     node, detected = Device("n1", "node", "n1"), Detected()
 
-    def told(kind: str, name: str, *, scheduler: bool = False) -> None:
+    def reported(kind: str, name: str, *, scheduler: bool = False) -> None:
         own = {"scheduler": "x"} if scheduler else {}
         facts = {"job": name, **({"gpus": UUIDS[0]} if kind == "job_started" else {}), **own}
         detected.take([Event(0, 0, node, kind, facts)])
 
-    told("job_started", following, scheduler=True)
-    told("job_started", processes)  # before the jobs are read again
-    told("job_started", job, scheduler=True)
+    reported("job_started", following, scheduler=True)
+    reported("job_started", processes)  # before the jobs are read again
+    reported("job_started", job, scheduler=True)
     assert detected.of("n1", UUIDS[0]) == processes
-    told("job_ended", job, scheduler=True)
+    reported("job_ended", job, scheduler=True)
     assert detected.of("n1", UUIDS[0]) == ""
 
 

@@ -128,9 +128,9 @@ def test_names_that_are_hidden_are_in_no_event(cluster: Cluster) -> None:
     trainings = Trainings()
     source = source_of(cluster, trainings, hidden=("namespace",))
     cluster.end("llm-worker-0", 1)
-    told = json.dumps([dict(event.attributes) for event in source.read().events])
-    assert "llm" not in told
-    assert "ml" not in told
+    reported = json.dumps([dict(event.attributes) for event in source.read().events])
+    assert "llm" not in reported
+    assert "ml" not in reported
     assert trainings.of(Pod("ml", "llm-master-0")) is not None
 
 

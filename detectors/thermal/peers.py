@@ -11,7 +11,7 @@ from detectors.kit.groups import Groups
 from pipeline.frame import Device
 
 Floats = NDArray[np.float64]
-MIN_MATES = 3
+MIN_PEERS = 3
 ALIKE = 0.3  # power, and that of the last minutes, differ by at most this share
 AHEAD_K = 5.0  # above the hottest of the others
 FASTER, FASTER_BY = 1.5, 0.1  # than the steepest of them, and K/s more
@@ -28,7 +28,7 @@ class State(NamedTuple):
     heated: Floats
 
 
-class Mates:
+class NodePeers:
     """Compares GPUs with those of their node under the same load."""
 
     def __init__(self, hosts: Groups) -> None:
@@ -37,8 +37,8 @@ class Mates:
     def leads(
         self, asked: NDArray[np.bool_], devices: tuple[Device, ...], state: State
     ) -> NDArray[np.bool_]:
-        """Which of the rows that are asked for, (row,), are well above the hottest of their mates
-        and rise faster than all of them. False where fewer than three mates are alike.
+        """Which of the rows that are asked for, (row,), are well above the hottest of their peers
+        and rise faster than all of them. False where fewer than three peers are alike.
         """
         T, slope, drawn, heated = state  # noqa: N806 - kelvin
         found = np.zeros(len(asked), np.bool_)
@@ -49,16 +49,16 @@ class Mates:
         first = np.searchsorted(host[order], host[asked], "left")
         last = np.searchsorted(host[order], host[asked], "right")
         for row, begin, end in zip(np.flatnonzero(asked), first, last, strict=True):
-            mates = order[begin:end]
-            mates = mates[
-                (mates != row)
-                & np.isfinite(T[mates] + slope[mates])
-                & (np.abs(drawn[mates] - drawn[row]) < ALIKE * drawn[row])
-                & (np.abs(heated[mates] - heated[row]) < ALIKE * drawn[row])
+            peers = order[begin:end]
+            peers = peers[
+                (peers != row)
+                & np.isfinite(T[peers] + slope[peers])
+                & (np.abs(drawn[peers] - drawn[row]) < ALIKE * drawn[row])
+                & (np.abs(heated[peers] - heated[row]) < ALIKE * drawn[row])
             ]
-            if len(mates) >= MIN_MATES:
-                steepest = max(float(slope[mates].max()), 0.0)
+            if len(peers) >= MIN_PEERS:
+                steepest = max(float(slope[peers].max()), 0.0)
                 found[row] = (
-                    T[row] > T[mates].max() + AHEAD_K and slope[row] > FASTER * steepest + FASTER_BY
+                    T[row] > T[peers].max() + AHEAD_K and slope[row] > FASTER * steepest + FASTER_BY
                 )
         return found
