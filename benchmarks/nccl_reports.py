@@ -118,7 +118,7 @@ def findings_of(run: Run) -> Iterator[Finding]:
         now_ns = round(tick * run.step_s * SECOND_NS)
         mono_ns = UP_FOR_NS + now_ns
         events = world.happenings.take(JOBS, mono_ns)
-        if events or not detector.rests():
+        if events or detector.rests_ns() == 0:
             seen = (frame,) if tick == 1 or events else ()
             yield from detector.update(
                 Observation(

@@ -140,7 +140,7 @@ class Separately:
         """The findings of one node, each with its name."""
         (part,) = asked.parts
         found = list(self._sleepers.woken(part.host).update(part))
-        self._sleepers.asked(part.host)
+        self._sleepers.asked(part)
         return [(part.host, finding) for finding in found]
 
     def failed(self, parts: Sequence[Observation], error: Exception | None) -> None:

@@ -39,7 +39,7 @@ class NodeFusions:
     def _asked(self, part: Observation, findings: tuple[Finding, ...]) -> tuple[Incident, ...]:
         def fuse() -> tuple[Incident, ...]:
             incidents = tuple(self._sleepers.woken(part.host).update(part, findings))
-            self._sleepers.asked(part.host)
+            self._sleepers.asked(part)
             return incidents
 
         if self._guard is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Generic, TypeVar, cast
 
 import numpy as np
 
 from detectors.kit.labelled import labelled, unlabelled
-from detectors.kit.resting import Resting
+from detectors.kit.resting import FOREVER_NS, Resting
 from detectors.kit.snapshot import Snapshotable, State
 from detectors.node_batch import Batch, Parts
 from pipeline.observation import Observation
@@ -47,18 +47,22 @@ class Sleepers(Generic[T]):
     ) -> None:
         self._make, self._show, self._recent = make, show, recent
         self._of: dict[str, T] = {}
-        self._awake: dict[str, None] = {}
+        # When each must be asked again, on its node's monotonic clock; others rest until something
+        # happens.
+        self._due_ns: dict[str, int] = {}
         self._seen: dict[str, int] = {}  # the last batch that each was asked about
         self._sleeper: Resting | None = None  # any of them, where they can rest
 
-    def wanted(self, batch: Batch, also: Iterable[str] = ()) -> list[int]:
-        """The nodes that must be asked, by place: those with news, those that are awake or were
+    def wanted(self, batch: Batch, also: Collection[str] = ()) -> list[int]:
+        """The nodes that must be asked, by place: those with news, those that are due or were
         stirred, and ``also`` these.
         """
-        wanted, names = batch.news.copy(), batch.names
-        if self._awake or also:
-            awake = {*self._awake, *also}
-            wanted |= np.fromiter((host in awake for host in names), np.bool_, len(names))
+        wanted, names, nodes = batch.news.copy(), batch.names, batch.whole.nodes
+        if also:
+            wanted |= np.fromiter((host in also for host in names), np.bool_, len(names))
+        if self._due_ns and nodes is not None:
+            due = (self._due_ns.get(host, FOREVER_NS) for host in names)
+            wanted |= np.fromiter(due, np.int64, len(names)) <= nodes.mono_ns
         sleeper = self._sleeper
         for frame in batch.whole.frames:
             stirred = None if sleeper is None else sleeper.stirs(frame)
@@ -75,23 +79,28 @@ class Sleepers(Generic[T]):
         for observation in self._recent.since(host, self._seen.get(host, self._recent.number)):
             self._show(one, observation)
         self._seen[host] = self._recent.number + 1
-        self._awake[host] = None
+        self._due_ns[host] = 0
         return one
 
-    def asked(self, host: str) -> None:
-        """It has judged: it may rest."""
-        one = self._of[host]
-        if self._sleeper is not None and cast("Resting", one).rests():
-            self._awake.pop(host, None)
+    def asked(self, about: Observation) -> None:
+        """That of the observation's node has judged it: it may rest."""
+        host = about.host
+        rests_ns = cast("Resting", self._of[host]).rests_ns() if self._sleeper is not None else 0
+        if rests_ns == FOREVER_NS:
+            self._due_ns.pop(host, None)
+        elif rests_ns > 0:
+            self._due_ns[host] = about.mono_ns + rests_ns
 
     def state(self) -> State:
         """That of each node's, where it has one."""
         for host in list(self._of):
-            awake = host in self._awake
+            due_ns = self._due_ns.get(host)
             self.woken(host)
             self._seen[host] = self._recent.number
-            if not awake:
-                del self._awake[host]
+            if due_ns is None:
+                del self._due_ns[host]
+            else:
+                self._due_ns[host] = due_ns
         return labelled(
             "node",
             (
@@ -106,6 +115,6 @@ class Sleepers(Generic[T]):
         for host, own in unlabelled("node", state).items():
             one = self._of[host] = self._make(host)
             self._sleeper = one if isinstance(one, Resting) else None
-            self._awake[host] = None
+            self._due_ns[host] = 0
             if isinstance(one, Snapshotable):
                 one.restore(own)

@@ -126,9 +126,9 @@ class ShadowMode:
         self.follow(observation)
         return [self.shown(finding) for finding in self._detector.update(observation)]
 
-    def rests(self) -> bool:
-        """Whether the detector does (detectors/kit/resting.py)."""
-        return isinstance(self._detector, Resting) and self._detector.rests()
+    def rests_ns(self) -> int:
+        """How long the detector does (detectors/kit/resting.py)."""
+        return self._detector.rests_ns() if isinstance(self._detector, Resting) else 0
 
     def stirs(self, frame: Frame) -> NDArray[np.bool_] | None:
         """Readings that wake the detector."""

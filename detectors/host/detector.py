@@ -15,6 +15,7 @@ from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import AGAIN_NS, RANK, FindingTracker, Verdict
 from detectors.kit.jobs import JobTracker
 from detectors.kit.page import Default, Needs, Page, Shown
+from detectors.kit.resting import FOREVER_NS
 from detectors.kit.stateful import Stateful
 from pipeline.catalog import EVENTS
 from pipeline.clock import SECOND_NS, Instant
@@ -84,9 +85,9 @@ class Host(Stateful):
         findings += self._standing.due(at)
         return findings
 
-    def rests(self) -> bool:
-        """Whether the kernel has reported nothing that is remembered."""
-        return self._things.is_empty() and self._standing.is_empty()
+    def rests_ns(self) -> int:
+        """As long as the kernel has reported nothing that is remembered."""
+        return FOREVER_NS if self._things.is_empty() and self._standing.is_empty() else 0
 
     def stirs(self, _frame: Frame) -> None:
         """It reads events."""

@@ -64,6 +64,11 @@ class OpenIncident:
     _root: Evidence | None = None
 
     @property
+    def ended(self) -> set[str]:
+        """Findings that it has, and that are not true any more."""
+        return self.evidence.keys() - self.standing
+
+    @property
     def live(self) -> list[Evidence]:
         """What is evidence now, the first first."""
         return [one for name, one in self.evidence.items() if name not in self.over]

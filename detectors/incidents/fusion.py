@@ -28,6 +28,7 @@ from detectors.incidents.suppressed import SuppressedFindings
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import RANK
 from detectors.kit.maintenance import Maintenance
+from detectors.kit.resting import FOREVER_NS
 from detectors.kit.stateful import Stateful
 from pipeline.clock import Instant
 from pipeline.finding import Finding, Incident, finding_id
@@ -69,12 +70,14 @@ class Incidents(Stateful):
         self._book, self._held, self._records = Book(), SuppressedFindings(), Records()
         self._presence, self._away = Presence(), SuppressedFindings()
         self._pending = Pending()
+        self._now_ns = 0
         self._placing = Placing(self._book, self._graph, self._pending)
         self._joining = Joining(self._book, self._graph, self._pending)
 
     def update(self, observation: Observation, findings: Iterable[Finding]) -> tuple[Incident, ...]:
         """Incidents that opened, changed or ended with what detectors said of an observation."""
         at = self._elapsed.at(observation)
+        self._now_ns = at.mono_ns
         self._graph.take(observation, at.mono_ns)
         self._presence.take(observation, at.mono_ns)
         changes = Changes()
@@ -95,9 +98,14 @@ class Incidents(Stateful):
             self._say(incident, at, changes)
         return tuple(changes.said.values())
 
-    def rests(self) -> bool:
-        """Whether nothing is open, waits, or is held back for a device that is away."""
-        return self._book.is_empty() and self._pending.is_empty() and self._away.is_empty()
+    def rests_ns(self) -> int:
+        """Until what is open may end, what waits is over or devices are looked for; for ever where
+        nothing is open, waits, or is held back for a device that is away.
+        """
+        if self._book.is_empty() and self._pending.is_empty() and self._away.is_empty():
+            return FOREVER_NS
+        due = [*self._pending.due_ns(), *map(self._due_ns, self._book.open.values())]
+        return max(0, min([self._presence.due_ns(self._now_ns), *due]) - self._now_ns)
 
     def stirs(self, _frame: Frame) -> None:
         """It reads findings and events."""
@@ -284,6 +292,18 @@ class Incidents(Stateful):
                     one.reported, cleared_ns=end_of(one, at), ended=ended(one, quiet_ns)
                 )
 
+    def _due_ns(self, one: OpenIncident) -> int:
+        """When ``_end`` may have something to do about an incident that receives nothing, on the
+        clock of durations.
+        """
+        if one.reported is None:
+            return self._now_ns
+        if not one.standing:
+            return one.fresh_ns + quiet_before_end(one)
+        if self._now_ns - one.fresh_ns < GRACE_NS:
+            return one.fresh_ns + GRACE_NS
+        return FOREVER_NS if one.ended == one.over else one.fresh_ns + WINDOW_NS
+
     def _still_lemon(self, one: OpenIncident, at: Instant) -> bool:
         return (
             one.reported is not None
@@ -325,10 +345,12 @@ class Incidents(Stateful):
         left, and is reported again when it comes back. A symptom that outlives its cause has
         another one, or is the incident.
         """
-        ended = one.evidence.keys() - one.standing
+        ended = one.ended
+        if ended == one.over:
+            return
         left = [each for each in one.live if each.finding.id in one.standing]
         symptoms = all(each.symptom for each in left)
-        if ended == one.over or not (symptoms or at.mono_ns - one.fresh_ns >= WINDOW_NS):
+        if not (symptoms or at.mono_ns - one.fresh_ns >= WINDOW_NS):
             return
         one.end(ended)
         one.faults &= {words(each.finding) for each in left}

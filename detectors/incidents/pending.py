@@ -63,13 +63,17 @@ class Pending:
             self._waiting.pop(name, None)
             self._newest_ns.pop(name, None)
 
+    def due_ns(self) -> list[int]:
+        """When each has waited long enough."""
+        return [
+            min(self._newest_ns[name] + GAP_NS, one.at_ns + LONGEST_NS)
+            for name, one in self._waiting.items()
+        ]
+
     def due(self, now_ns: int) -> list[Evidence]:
         """Those that have waited long enough, the oldest first; they wait no longer."""
-        ready = [
-            one
-            for name, one in self._waiting.items()
-            if now_ns - self._newest_ns[name] >= GAP_NS or now_ns - one.at_ns >= LONGEST_NS
-        ]
+        due = zip(self._waiting.values(), self.due_ns(), strict=True)
+        ready = [one for one, due_ns in due if due_ns <= now_ns]
         self.take([one.finding.id for one in ready])
         return ready
 

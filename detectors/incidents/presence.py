@@ -71,6 +71,11 @@ class Presence:
         self._checked = minute
         return minute != before
 
+    @staticmethod
+    def due_ns(now_ns: int) -> int:
+        """When the next minute begins."""
+        return (now_ns // CHECK_NS + 1) * CHECK_NS
+
     def gone(self, device: Device, now_ns: int) -> str:
         """Why a device is taken for gone, in words; empty while it is read, or may be back."""
         if self.present(device, now_ns):

@@ -13,6 +13,7 @@ from detectors.kit.boots import Boots
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import AGAIN_NS, FindingTracker, Verdict
 from detectors.kit.page import Default, Needs, Page, port_columns
+from detectors.kit.resting import FOREVER_NS
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, Stateful, from_text_array, text_array
 from pipeline.clock import Instant
@@ -91,9 +92,9 @@ class IbAdapter(Stateful):
         findings += self._standing.due(at)
         return findings
 
-    def rests(self) -> bool:
-        """Whether no adapter is reported."""
-        return self._standing.is_empty()
+    def rests_ns(self) -> int:
+        """As long as no adapter is reported."""
+        return FOREVER_NS if self._standing.is_empty() else 0
 
     def stirs(self, _frame: Frame) -> None:
         """It reads events, and frames while an adapter is reported."""

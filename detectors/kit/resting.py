@@ -1,4 +1,6 @@
-"""Detectors that rest: of most nodes, most of the time, they have nothing to follow."""
+"""Detectors that rest: of most nodes, most of the time, they have nothing to follow, or nothing but
+the time.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.frame import Frame
+
+FOREVER_NS = 2**63 - 1  # until something happens
 
 
 @runtime_checkable
@@ -20,8 +24,10 @@ class Resting(Protocol):
     source (detectors/node_sleepers.py).
     """
 
-    def rests(self) -> bool:
-        """Whether nothing is open, counted or waited for."""
+    def rests_ns(self) -> int:
+        """How long it rests, from the observation that it was asked about last: 0 where it must be
+        asked about the next one, ``FOREVER_NS`` where nothing is open, counted or waited for.
+        """
         ...
 
     def stirs(self, frame: Frame) -> NDArray[np.bool_] | None:

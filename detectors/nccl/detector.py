@@ -17,6 +17,7 @@ from detectors.kit.findings import FindingTracker
 from detectors.kit.findings import Verdict as FindingVerdict
 from detectors.kit.jobs import JobTracker, in_job
 from detectors.kit.page import Needs, Page, Shown
+from detectors.kit.resting import FOREVER_NS
 from detectors.kit.stateful import Stateful
 from detectors.nccl.case import Case, Ended, GpuFault, PortFault
 from detectors.nccl.hardware import Hardware, went_down
@@ -135,9 +136,9 @@ class Nccl(Stateful):
         findings += self._standing.due(at)
         return findings
 
-    def rests(self) -> bool:
-        """Whether nothing was reported of any job."""
-        return not self._book.jobs and self._standing.is_empty()
+    def rests_ns(self) -> int:
+        """As long as nothing was reported of any job."""
+        return FOREVER_NS if not self._book.jobs and self._standing.is_empty() else 0
 
     def stirs(self, frame: Frame) -> NDArray[np.bool_] | None:
         """Ports that went down, which may explain a stall."""

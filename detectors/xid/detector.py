@@ -20,6 +20,7 @@ from detectors.kit.page import Needs, Page, Part, gpu_columns
 from detectors.kit.persistence import Persistence
 from detectors.kit.readings import reading
 from detectors.kit.resets import ResetTracker
+from detectors.kit.resting import FOREVER_NS
 from detectors.kit.stateful import Stateful
 from detectors.xid.burst import (
     APPLICATION,
@@ -127,10 +128,12 @@ class Xid(Stateful):
             Known(),
         )
         self._remedies = Remedies()
+        self._now_ns = 0
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Findings from the XIDs of this observation and the time since the last one."""
         at = self._elapsed.at(observation)
+        self._now_ns = at.mono_ns
         findings = list(self._closed(at))
         self._jobs.take(observation.events, at.mono_ns)
         for event in observation.events:
@@ -147,22 +150,30 @@ class Xid(Stateful):
         findings += self._standing.due(at)
         return findings
 
-    def rests(self) -> bool:
-        """Whether no code is recent, and no GPU asks for recovery or does not answer."""
+    def rests_ns(self) -> int:
+        """Until a finding may end, where no code is recent and no GPU asks for recovery or does not
+        answer.
+        """
         columns = self._columns
-        return (
-            self._standing.is_empty()
-            and not self._open.all()
-            and not any(columns[name].any() for name in ("run", "set", "gone", "recovery"))
-        )
+        if self._open.all() or any(
+            columns[name].any() for name in ("run", "set", "gone", "recovery")
+        ):
+            return 0
+        due = [self._due_ns(finding) for finding in self._standing.all()]
+        rest_over_ns = self._standing.next_due_ns()
+        due += [] if rest_over_ns is None else [rest_over_ns]
+        return max(0, min(due) - self._now_ns) if due else FOREVER_NS
 
     def stirs(self, frame: Frame) -> NDArray[np.bool_] | None:
-        """GPUs that ask for recovery, or do not answer."""
+        """GPUs that ask for recovery, do not answer, are not read or were given away."""
         if frame.kind != "gpu":
             return None
         stirred, state = frame.gauge("recovery_action") > 0, frame.gauge("state")
-        for gone in GONE:
-            stirred |= state == gone
+        for one in (*GONE, float(GpuState.PASSTHROUGH)):
+            stirred |= state == one
+        unknown = np.isnan(state)
+        if unknown.any():
+            stirred[unknown] |= np.isnan(frame.gauges[:, unknown]).all(axis=0)
         return stirred
 
     def _closed(self, at: Instant) -> Iterator[Finding]:
@@ -428,6 +439,20 @@ class Xid(Stateful):
         since_reset = at.mono_ns - int(self._columns["life_ns"][row])
         settled = STICKY_NS if too_often(finding.device, self._history, at.mono_ns) else SETTLED_NS
         return quiet >= CLEAN_NS or (finding.fault != REPEATED and settled <= since_reset < quiet)
+
+    def _due_ns(self, finding: Finding) -> int:
+        """When ``_over`` may be true of an open finding, where nothing is reported of its GPU."""
+        if finding.fault == NODE_FAULT:
+            return self._now_ns
+        last_ns = self._known.last.get((finding.device, finding.fault), 0)
+        if finding.fault == APPLICATION or finding.severity == "record":
+            return last_ns + FORGOTTEN_NS
+        row = self._columns.row(finding.device)
+        if row is None or not self._columns.present()[row]:
+            return self._now_ns  # another one may be read in its slot any time
+        reset_ns = int(self._columns["life_ns"][row])
+        settles = reset_ns > last_ns and finding.fault != REPEATED
+        return min(last_ns + CLEAN_NS, reset_ns + SETTLED_NS) if settles else last_ns + CLEAN_NS
 
 
 def _verdict(reading: BurstDiagnosis, burst: Burst, node: NodeBurst, at: Instant) -> Verdict:

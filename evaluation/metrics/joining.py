@@ -68,7 +68,7 @@ class NodesOf:
                 frames = [observation.frames[number] for number in numbers]
                 cuts = [self._cut(observation.source, frame, names) for frame in frames]
                 whole = _whole(observation, list(zip(frames, cuts, strict=True)), names, events)
-                yield whole, Parts(whole, _Alone(whole, cuts))
+                yield whole, _Parts(whole, cuts)
 
     def _is_wanted(self, host: str) -> bool:
         return self._only is None or host in self._only
@@ -137,10 +137,23 @@ def _cut_out(frame: Frame, cut: _Cut, names: tuple[str, ...], boots: tuple[str, 
     return replace(rows_of(frame, cut.rows, cut.devices), nodes=nodes)
 
 
+class _Parts(Parts):
+    """The observation of each node, cut out of the joined one with its increments."""
+
+    def __init__(self, whole: Observation, cuts: Sequence[_Cut]) -> None:
+        super().__init__(whole, _Alone(whole, cuts))
+        self._cuts = cuts
+
+    def devices(self, place: int, number: int) -> tuple[Device, ...]:
+        """The devices of a node in one of the frames."""
+        return self._cuts[number].of(place)[1]
+
+    def _part(self, place: int) -> Observation:
+        return self._group[place]
+
+
 class _Alone(Sequence[Observation]):
-    """The observation of each node of a joined one, without increments; ``cuts`` are those of its
-    frames.
-    """
+    """The observation of each node of a joined one; ``cuts`` are those of its frames."""
 
     def __init__(self, whole: Observation, cuts: Sequence[_Cut]) -> None:
         self._whole, self._cuts = whole, cuts
@@ -165,7 +178,7 @@ class _Alone(Sequence[Observation]):
             host=nodes.names[place],
             boot_id=nodes.boots[place],
             frames=tuple(
-                rows_of(frame, *cut.of(place), increments=False)
+                rows_of(frame, *cut.of(place))
                 for frame, cut in zip(whole.frames, self._cuts, strict=True)
             ),
             events=whole.events[first:last],

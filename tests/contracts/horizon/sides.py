@@ -21,13 +21,15 @@ Said = dict[str, list[str]]  # by host, in order
 Batches = Callable[[Sequence[Agent]], Iterator[list[Observation]]]
 
 
-def singles(agents: Sequence[Agent], periods_s: Mapping[str, float]) -> Said:
+def singles(
+    agents: Sequence[Agent],
+    periods_s: Mapping[str, float],
+    make: Callable[[], Sequence[Detector]] = all_detectors,
+) -> Said:
     """What the judge of each agent says."""
     said: Said = {}
     for agent in agents:
-        judge = Judge(
-            all_detectors(), SelfMetrics(), FakeClock(), periods_s=periods_s, fusion=Incidents()
-        )
+        judge = Judge(make(), SelfMetrics(), FakeClock(), periods_s=periods_s, fusion=Incidents())
         for one in agent:
             take(said, judge.judge(one))
     return said
