@@ -1,4 +1,4 @@
-"""Gateway: what it found, and whether it leads, keeps up and hears every host."""
+"""Gateway: what it found, and whether it leads, keeps up and reads every host."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from pipeline.selfmetrics import SelfMetrics
 ROWS = "rows/"  # in a state
 SILENT_NS = 60 * SECOND_NS  # counted as silent: many batches that did not come
 # Hosts that come are judged from the next multiple on. With each of them, all that is known by rows
-# is laid out anew: half a second for 2,000 nodes, of which one may come every second for minutes.
+# is laid out again: half a second for 2,000 nodes, of which one may come every second for minutes.
 JOIN_S = 10
 STEP_NS = SECOND_NS // 5  # between two instants at which seconds may close
 

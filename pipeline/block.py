@@ -81,7 +81,7 @@ class Block(NamedTuple):
 
 
 class Holder(Protocol):
-    """Whoever has the values of blocks, and can get them again."""
+    """What has the values of blocks, and can get them again."""
 
     def block(self, number: int) -> Block:
         """One of its blocks, with values."""

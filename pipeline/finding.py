@@ -97,8 +97,8 @@ class Incident:
 
     ``root`` is the device to blame; ``findings`` are ids in the order of first evidence. ``reason``
     says in words why this action. ``opened_ns``, ``cleared_ns`` (0 while it is open) and
-    ``acknowledged_ns`` (0 until somebody did) are unix times in whole microseconds; ``note`` is
-    what whoever acknowledged it wrote, ``acknowledged_by`` their user name. ``ended`` says why it
+    ``acknowledged_ns`` (0 until a user did) are unix times in whole microseconds; ``note`` is
+    what the acknowledging user wrote, ``acknowledged_by`` their user name. ``ended`` says why it
     is over; empty while it is open. ``jobs`` held its devices when the evidence began: a job may be
     gone since, for this very reason. ``times``: how often a fault of its root cause has happened
     while it was open; ``again_ns``: when last, 0 for once.

@@ -164,7 +164,7 @@ class Frame:
     rows of nodes which are not read each time (pipeline/roster.py), float64 (device,): seconds
     since the device's node was read before, 0 at the first reading of a boot, NaN where it is not
     read now; None: all are read. ``made``: what was made of its values, for those who need the
-    same; whoever replaces a value gets a frame of which nothing is made.
+    same; replacing a value gives a frame of which nothing is made.
     """
 
     schema: Schema

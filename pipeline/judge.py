@@ -172,7 +172,7 @@ class Judge:
         self._lost = tuple(opened) if self._untold else ()
 
     def _orphaned(self, observation: Observation) -> list[Finding]:
-        why = "the detector begins again, and tells it again if it is still so"
+        why = "the detector begins again, and reports it again if it is still so"
         orphans, self._orphans = self._orphans, ()
         return [
             replace(f, phase="cleared", time_ns=observation.time_ns, evidence=(*f.evidence, why))

@@ -1,7 +1,7 @@
 """Room: the arrays of a joined frame, used again as soon as nobody holds a frame of them.
 
 A frame of 6,250 nodes is 600 MB. An array of more than 32 MiB (the largest threshold of mallopt(3))
-is mapped anew each time, and each of its pages is a fault that costs more than what is written.
+is mapped again each time, and each of its pages is a fault that costs more than what is written.
 """
 
 from __future__ import annotations

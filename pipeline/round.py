@@ -1,7 +1,7 @@
 """A round: observations of many nodes, at most one of each, whose frames are joined already.
 
 What a store gives where nodes are judged together (pipeline/store/decode/rounds.py): a node's own
-observation is cut out of it only where somebody asks.
+observation is cut out of it only where it is asked for.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ log = logging.getLogger("tocsin.engine")
 
 # a reason that stays away so long has gone: one that comes and goes is said once
 CALM_NS = 60 * SECOND_NS
-MAX_REASONS = 20  # told apart per source
+MAX_REASONS = 20  # distinguished per source
 
 
 class UnreadLog:

@@ -253,7 +253,7 @@ def sums_of_links(version: int) -> Mapping[str, Answer]:
 
 def fixed(profile: Profile, gpu: int, serial: int) -> dict[str, str | int | float]:
     """What a GPU answers that never changes; ``serial`` is any number that
-    tells this node from others.
+    distinguishes this node from others.
     """
     model, mib = profile.gpu, 1 << 20
     shutdown, slowdown = (

@@ -48,7 +48,7 @@ GIVE_BACK_S = 15.0  # freed memory to the kernel, so often: 2 ms for a heap of 2
 # together well within Kubernetes' 30 s between SIGTERM and SIGKILL
 STOP_READS_S, STOP_STORE_S = 5.0, 15.0
 FIXED = ("storage", "bus", "simulate", "path")  # sections that a running agent cannot change
-NOBODY_ELSE = 0o027  # what the agent writes tells whose jobs ran: its own user and group read it
+NOBODY_ELSE = 0o027  # what the agent writes shows whose jobs ran: its own user and group read it
 CANNOT_START = (ConfigError, ListenError, DirectoryTakenError)
 
 

@@ -48,7 +48,7 @@ def _on_controller(args: argparse.Namespace, folder: Path, answer: Answer, *, fo
     try:
         if (
             follows
-        ):  # also of a node whose agent is blind: it often is while somebody works on the node
+        ):  # also of a node whose agent is blind: it often is while operators work on the node
             followed = follow(
                 controller.node(node),
                 answer,

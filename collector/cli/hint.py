@@ -1,4 +1,4 @@
-"""``tocsin hint``: tells jobs that asked for it that one of their GPUs will probably fail."""
+"""``tocsin hint``: informs jobs that asked for it that one of their GPUs will probably fail."""
 
 from __future__ import annotations
 

@@ -26,13 +26,13 @@ class SignalStop:
         return self
 
     def set(self) -> None:
-        """Whoever waits goes on, now and ever after."""
+        """Waiting threads go on, now and ever after."""
         if not self._set:
             self._set = True
             os.write(self._write_end, b".")
 
     def is_set(self) -> bool:
-        """Whether somebody said so."""
+        """Whether it was set."""
         return self._set
 
     def wait(self, timeout_s: float) -> bool:

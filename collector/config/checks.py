@@ -93,7 +93,7 @@ def _web_config(file: File, tenants: Collection[str]) -> Iterator[tuple[Path, st
     from collector.config.web.security import WebFile  # noqa: PLC0415 - only who has a web configuration pays for TLS
 
     try:
-        users = WebFile(file, notice=len).security.users  # the agent tells what it serves itself
+        users = WebFile(file, notice=len).security.users  # the agent reports what it serves itself
     except ConfigError as error:
         for problem in error.problems:
             yield ("web", "config_file"), problem

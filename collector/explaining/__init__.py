@@ -1,3 +1,3 @@
-"""Why somebody was told: what a store has kept of an incident or a finding,
+"""Why an alert was sent: what a store has kept of an incident or a finding,
 in words and as a picture.
 """

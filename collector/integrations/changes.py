@@ -1,5 +1,5 @@
-"""Which incidents opened and which ended since somebody was last told; what could not
-be told stays to be told.
+"""Which incidents opened and which ended since the last report; what could not
+be reported stays to be reported.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Changes:
         """Incidents, each with whether it is over: what opened, became graver or milder, blames
         another part, or has ended.
 
-        What is told again of another part or class ends first as it was told before: whoever was
-        told finds it by these. A class alone that changes, as evidence comes in, is no news.
+        What is reported again of another part or class ends first as it was reported before: the
+        receiver finds it by these. A class alone that changes, as evidence comes in, is no news.
         """
         if verdict["verdict"] == "unknown" or verdict["out_of_service"]:
             return

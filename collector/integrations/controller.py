@@ -54,7 +54,7 @@ class Controller:
 
     def take(self, token: str, node: str) -> bool:
         """Make a reservation of that name; False where there is one already. slurmctld lets one of
-        many win, whoever asks at once.
+        many win, however many ask at once.
         """
         what = [
             f"ReservationName={token}",

@@ -1,4 +1,4 @@
-"""Every device of the node with a score and its headroom, for whoever places jobs:
+"""Every device of the node with a score and its headroom, for schedulers:
 what /api/v1/health answers.
 """
 

@@ -1,4 +1,4 @@
-"""Slurm's maintenance reservations as the agent's own maintenance: whoever planned them is
+"""Slurm's maintenance reservations as the agent's own maintenance: who planned them is
 not paged by what they do.
 """
 

@@ -1,4 +1,4 @@
-"""A thread that looks at the verdict every few seconds and tells somebody outside: guarded,
+"""A thread that looks at the verdict every few seconds and reports it to another system: guarded,
 counted, and logged once when it begins to fail.
 """
 

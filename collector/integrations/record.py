@@ -1,4 +1,4 @@
-"""What we drained here and why, kept on the node: whoever cannot show it owns
+"""What we drained here and why, kept on the node: what cannot show it owns
 nothing and resumes nothing.
 """
 

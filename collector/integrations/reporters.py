@@ -1,4 +1,4 @@
-"""Whom a running agent tells of its incidents by itself: Kubernetes and NVSentinel, as the
+"""Where a running agent reports its incidents by itself: Kubernetes and NVSentinel, as the
 configuration says; and a cordon as maintenance.
 """
 

@@ -231,7 +231,7 @@ def _no_step(stalled: Phase) -> str:
 def _in_a_pause(
     fatal: Sequence[Clue], stalled: Phase | None, findings: Sequence[Row]
 ) -> Ending | None:
-    """A process that ended by itself while the job stood no longer than a save or an evaluation
+    """A process that ended by itself while the job was still no longer than a save or an evaluation
     may, and nobody had found that it stalls: it failed in there, on a full disk for example. What
     is found when it ends is found because of it. After a signal by which watchdogs end what stalls
     it is a stall.

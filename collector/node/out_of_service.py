@@ -42,7 +42,7 @@ class Out:
 
 class OutOfService:
     """The sink that follows ``maintenance_started`` and
-    ``maintenance_ended``, whoever sent them.
+    ``maintenance_ended``, from any sender.
     """
 
     name = "maintenance"

@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
     @property
     def model(self) -> str:
-        """What tells peers: the product of a GPU, the adapter type of a port."""
+        """What peers have in common: the product of a GPU, the adapter type of a port."""
         facts = self.device.attributes
         return facts.get("name") or facts.get("hca_type") or ""
 

@@ -31,7 +31,7 @@ Run = Callable[..., child.Finished]
 
 class Measured(NamedTuple):
     """One result: ``device`` is a GPU's UUID, or the host for what all GPUs do together; ``model``
-    tells peers; ``value`` is in base units.
+    peers have in common; ``value`` is in base units.
     """
 
     device: str
@@ -97,7 +97,7 @@ def nccl_test(machine: Machine, run: Run = child.run) -> list[Measured]:
 
 
 def _board(machine: Machine) -> str:
-    """What tells peers of a node: its GPUs and their number."""
+    """What peers of a node have in common: its GPUs and their number."""
     models: Sequence[Row] = machine.gpus
     return f"{len(models)} x {models[0].model}" if models else ""
 

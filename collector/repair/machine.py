@@ -129,7 +129,7 @@ class Machine:
         return not left and case.incident not in answer.open
 
     def _by_hand(self, case: Case, answer: Answer) -> str:
-        """Evidence that somebody else repaired the part since the drain; empty without any, also
+        """Evidence that another operator repaired the part since the drain; empty without any, also
         where the fault merely shows no more: that is no repair.
         """
         record = self._site.record.read()

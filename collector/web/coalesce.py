@@ -37,7 +37,7 @@ class ScrapeCoalescer:
     async def page(self, form: Format, *, gzip: bool) -> bytes:
         """The page as it is now.
 
-        Whoever asks before it is made gets the same one; a failure to make it reaches them all.
+        Requests before it is made get the same one; a failure to make it reaches them all.
         """
         key = (form, gzip)
         task = self._waiting.get(key)

@@ -28,7 +28,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Listener:
     """Serves an application.
 
-    ``refused`` counts by reason whoever is turned away before there is a request.
+    ``refused`` counts by reason what is turned away before there is a request.
     """
 
     def __init__(

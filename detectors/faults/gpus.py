@@ -26,7 +26,7 @@ GPU_STATES = (
         GPU_LOST,
         name="gpu_hung",
         why=(
-            "calls into the driver that do not return block whoever makes them "
+            "calls into the driver that do not return block what makes them "
             "until the GPU starts again"
         ),
     ),

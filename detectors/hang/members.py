@@ -75,7 +75,7 @@ class Members:
 
     Needs the columns of ``fills``.
 
-    ``group`` is the job of each row, -1 for none. Where no scheduler tells of jobs a node counts as
+    ``group`` is the job of each row, -1 for none. Where no scheduler reports jobs a node counts as
     one, which a training node mostly is; that one is ``guessed``, (job,), and its GPUs belong
     together only while they work together. A GPU has ``joined`` once it worked for the job: what
     was never used is waited for by nobody. Needs ``worked_ns`` too, the time at which each row last

@@ -33,7 +33,7 @@ def stages_of(
         for limit in (report_after, page_after)
     )
     steady = (of["steady"] >= STEADY) & (of["worked_s"] >= STEADY_AFTER_S)
-    # By its own pauses alone: of one node that stands still nothing else tells.
+    # By its own pauses alone: of one node that stands still there is no other sign.
     own = report_after(known._replace(alike_s=np.zeros_like(known.alike_s)))[kind, jobs]
     idles = (kind == STARVES) & steady & of["single"]
     idle_report = np.where(idles, np.maximum(own, IDLE_REPORT_S), np.inf)

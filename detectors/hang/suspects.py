@@ -20,7 +20,7 @@ MOST = 8  # suspects named one by one; where there are more, the job is named
 MINORITY = 0.25  # of the members
 MAX_STUCK = 2  # ranks that stand still by themselves at once; more of them save, or none stands out
 Reach = Literal["here", "beyond", "unknown", "no job"]
-# what the driver or a port said stands, whoever shares a job
+# what the driver or a port said holds, whatever shares a job
 WITNESSED = ("hang/hardware", "hang/link")
 # hard evidence: no checkpoint looks like that
 PROVED = (*WITNESSED, "hang/process_lost")
@@ -29,8 +29,8 @@ PROVED = (*WITNESSED, "hang/process_lost")
 class Member(NamedTuple):
     """A GPU of the job, what it does (activity.py), and what else is known of it.
 
-    ``xid`` is the code of a serious XID that it had lately, 0 for none; ``link_down``: a link of
-    its node went down lately; ``witnessed``: its tensor, memory or link activity is read too, not
+    ``xid`` is the code of a serious XID that it had recently, 0 for none; ``link_down``: a link of
+    its node went down recently; ``witnessed``: its tensor, memory or link activity is read too, not
     its utilisation and power alone.
     """
 
@@ -46,7 +46,7 @@ class Member(NamedTuple):
 class Blame:
     """Who is to blame, for what class of stall, how sure that is (0 to 1), and what it means.
 
-    No culprits: the job itself is told.
+    No culprits: the job itself is reported.
     """
 
     fault: str
@@ -62,7 +62,7 @@ def blame(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
 
     ``reach``: whether all of it is seen here, or some is elsewhere.
 
-    Where nobody told of a job, those who stand still may be strangers to those
+    Where nobody reported a job, those who stand still may be strangers to those
     who wait: that is no page.
 
     >>> gpus = [Device("n1", "gpu", f"GPU-{n}") for n in range(8)]

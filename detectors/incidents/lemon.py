@@ -13,9 +13,9 @@ HALF_LIFE_NS = 30 * DAY_NS
 # what strikes several devices at once has one cause, mostly outside of the node.
 ONE_FAULT_NS, ONE_CLASS_NS = 7 * DAY_NS, DAY_NS
 # Five within twenty days, however they lie: 1 + 4 * 2^(-20/30) = 3.52. Four is what was proposed,
-# and takes five in much less. By chance the mean node, with one fault in eight months, is told once
-# in some 9,000 years; one of the worst tenth, which have two fifths of all faults, once in eighteen
-# (584 faults of 400 nodes in 349 days, InfiniteHBD trace; independent faults, simulated).
+# and takes five in much less. By chance the mean node, with one fault in eight months, is reported
+# once in some 9,000 years; one of the worst tenth, which have two fifths of all faults, once in
+# eighteen (584 faults of 400 nodes in 349 days, InfiniteHBD trace; independent faults, simulated).
 LIMIT = 3.5
 
 

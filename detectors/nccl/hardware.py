@@ -1,4 +1,4 @@
-"""Hardware that failed lately: GPUs by serious XIDs, and links that went down."""
+"""Hardware that failed recently: GPUs by serious XIDs, and links that went down."""
 
 from __future__ import annotations
 

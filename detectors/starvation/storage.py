@@ -171,7 +171,7 @@ class Storage:
 
 
 def _number(device: Device) -> float:
-    """What tells one mount from another under the same number."""
+    """What distinguishes one mount from another under the same number."""
     facts = device.attributes
     text = f"{facts.get('device', device.id)} {facts.get('mountpoint', '')}"
     return float(zlib.crc32(text.encode()))

@@ -15,7 +15,7 @@ STEP_S = 10.0  # where nothing else is said
 COARSER = ((3600.0, 3.0, 60.0), (600.0, 0.0, 30.0), (60.0, 0.0, 15.0))
 # What takes days in a healthy fleet (wear, seasons, crash loops), and what takes hours.
 HEALTHY = ((3.0, 60.0), (2.0, 30.0))
-# A stall is told from a save by when it begins within the job's own rhythm: the plan looks for such
+# A stall differs from a save by when it begins within the job's own rhythm: the plan looks for such
 # times on the grid of readings, so that other readings are other cases.
 ON_THE_GRID = frozenset({"F40", "F45", "F50", "F51", "F52", "F53", "F56", "F85"})
 # A node counts as frozen after a number of readings that repeat: each 15 s they take longer (120 s)

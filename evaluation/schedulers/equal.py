@@ -38,7 +38,7 @@ WORDS = {"findings": 5, "incidents": 4}
 # pods are no longer listed (collector/sources/jobs/job_tracker.py: GONE_NS): what a job's end
 # clears may be cleared so much later.
 LATE_NS = 60 * SECOND_NS
-AFTER_NS = 600 * SECOND_NS  # in which a fault that is over may still be told of
+AFTER_NS = 600 * SECOND_NS  # in which a fault that is over may still be reported
 Times = Mapping[str, list[int]]  # by text
 
 

@@ -83,7 +83,7 @@ class Host:
         scheduler: Scheduler,
         publish: Callable[[Iterable[Allocation], Instant], None],
     ) -> None:
-        """``told`` gets what the node's page says of its GPUs' jobs, at each read."""
+        """``publish`` gets what the node's page says of its GPUs' jobs, at each read."""
         self._name, self._scheduler, self._publish = name, scheduler, publish
         self._tracker = JobTracker(name)
         self._processes = Jobs(name, trainings=scheduler.trainings(name))

@@ -219,7 +219,7 @@ FILTER = Operation(
     summary="Extender of kube-scheduler: nodes without a fault",
     text="`ExtenderArgs` in, `ExtenderFilterResult` out. Nodes of the level `bad` and nodes out of "
     "service are in `FailedAndUnresolvableNodes`; what the gateway does not know, or has not read "
-    "lately, passes, and so does everything for a pod without GPUs. Nothing is written.",
+    "recently, passes, and so does everything for a pod without GPUs. Nothing is written.",
     answer=_FILTERED,
     handler=filtered,
     body=_BODY,
@@ -231,7 +231,7 @@ PRIORITIZE = Operation(
     summary="Extender of kube-scheduler: a score for each node",
     text="`ExtenderArgs` in, `HostPriorityList` out: 0 to 10, the score of candidates, close to "
     "the nodes that hold pods of its job already (namespace, and name without the number). "
-    "5 for a node that the gateway does not know or has not read lately.",
+    "5 for a node that the gateway does not know or has not read recently.",
     answer=_SCORES,
     handler=prioritized,
     body=_BODY,

@@ -229,7 +229,7 @@ class Lane:
         data = child.receive(timeout_s)
         with self._lock:
             if data is None:
-                # Not more than was waited for: where all stood still, it did too.
+                # Not more than was waited for: where all were still, it did too.
                 self._quiet_s += min(time.monotonic() - began_s, timeout_s)
                 if self._ready and self._sent and self._quiet_s > self._hang_s:
                     self._ended("hung", weight=self._weight())

@@ -16,7 +16,7 @@ Codes = NDArray[np.uint8]
 
 
 def activity(node: NodeEvidence) -> Codes:
-    """The cause of each bucket and GPU as far as work tells: start_up, checkpoint, idle, used, or
+    """The cause of each bucket and GPU as far as work shows: start_up, checkpoint, idle, used, or
     unknown where it was not read.
     """
     working = node.busy > WORKING_PERCENT

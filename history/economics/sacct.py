@@ -32,7 +32,7 @@ _RANGE = re.compile(r"([^\[,]+)(?:\[([^\]]+)\])?")
 
 
 class Run(NamedTuple):
-    """One run of a job; a requeued job has several. ``key`` tells them apart, ``job`` is the id
+    """One run of a job; a requeued job has several. ``key`` distinguishes them, ``job`` is the id
     that users know (``3_2`` of an array, ``6+1`` of a heterogeneous job).
     """
 

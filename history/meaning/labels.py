@@ -64,7 +64,7 @@ class LabelMap:
         return ""
 
     def replica(self, labels: Labels) -> tuple[str, ...]:
-        """What tells this copy of a series from that of another server or exporter."""
+        """What distinguishes this copy of a series from that of another server or exporter."""
         return tuple(labels.get(name, "") for name in ("job", "instance", *self.replicas))
 
 

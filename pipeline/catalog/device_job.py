@@ -10,7 +10,7 @@ from __future__ import annotations
 from pipeline.catalog.fields import Fact, Field, Kind, Metric
 
 KIND = "device_job"
-# What tells the holders of one device apart. Several of them share it where it is shared.
+# What distinguishes the holders of one device. Several of them share it where it is shared.
 IDENTITY = ("job", "namespace", "pod", "container")
 # Facts with several values, in one text separated by commas.
 MERGED = ("step", "replicas")

@@ -24,7 +24,7 @@ SERVER: Attribute = ("server", "server or target, as the kernel names it")
 COUNT: Attribute = ("count", "equal lines that this event covers; absent means 1")
 
 # Where a line of the kernel log was read. After a crash of the agent the last seconds are read
-# again: stream, seq and last_seq tell which lines an event stands for, so that whoever counts
+# again: stream, seq and last_seq show which lines an event stands for, so that what counts
 # counts each once (pipeline/xid/once.py).
 LOG: tuple[Attribute, ...] = (
     ("origin", "where it was seen: kmsg, journal, file, syslog, pstore or nvml"),

@@ -150,7 +150,7 @@ NVLINK: tuple[Field, ...] = (
 
 _FABRIC = "nvmlDeviceGetGpuFabricInfoV()"
 FABRIC: tuple[Field, ...] = (
-    # DCGM's field 170 also tells a failed join apart, by state and status
+    # DCGM's field 170 also distinguishes a failed join, by state and status
     # together: the dialect derives it.
     gauge(
         1260,

@@ -15,7 +15,7 @@ Number = int | float | None
 # numbers (dcgmComputeMode_t).
 _COMPUTE_MODES = {0: 0, 2: 1, 3: 2}
 # nvmlGpuFabricState: not supported, not started, in progress, completed. dcgmFabricManagerStatus_t
-# tells a failure apart: 4.
+# distinguishes a failure: 4.
 _FABRIC_COMPLETED, _FABRIC_FAILED = 3, 4
 # DCGM's "MB/s" of NVLink are 1000 KiB/s: KiB / 1000, truncated
 KIBIBYTE, DCGM_MEGABYTE = 1024, 1000

@@ -27,7 +27,7 @@ _CLAIM = (
     ("claim_pool", "dra_pool_name"),
     ("claim_device", "dra_device_name"),
 )
-# Labels of whoever holds a device: one set per copy of its series, and one
+# Labels of the holders of a device: one set per copy of its series, and one
 # empty set where nobody does.
 Holders = Callable[[Device], Sequence[Labels]]
 

@@ -89,7 +89,7 @@ def label_fields(counters: Counters, compat: Compat) -> list[LabelField]:
 def _generations(row: Counter, compat: Compat) -> Iterator[Shown]:
     """A row as the wanted generation names it.
 
-    Only a legacy name is renamed: whoever writes another gets what he wrote.
+    Only a legacy name is renamed: another one is shown as it was written.
     """
     written = Shown(Family(row.name, row.type, row.help), row.id)
     old, new = _pair(row)

@@ -136,7 +136,7 @@ class _Counters:
 
 
 def _finite_wholes(values: NDArray[np.float64]) -> list[bytes]:
-    """Whole numbers; an infinite one keeps its name, which whoever may not print it drops."""
+    """Whole numbers; an infinite one keeps its name, and is dropped where it may not be printed."""
     finite = np.isfinite(values)
     texts = whole_texts(np.where(finite, values, 0))
     for i in np.flatnonzero(~finite).tolist():

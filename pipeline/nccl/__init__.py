@@ -1,1 +1,1 @@
-"""NCCL's vocabulary: what one look at a job's communicators reported, whoever reported it."""
+"""NCCL's vocabulary: what one look at a job's communicators reported, from any source."""

@@ -38,7 +38,7 @@ class Hit:
     """One line that a pattern took.
 
     ``name`` is the pattern's. ``time_ns`` is the line's own unix time, 0 where it bears none.
-    ``host``, ``pid``, ``gpu`` and ``world_rank`` are the reporter's, where the line tells.
+    ``host``, ``pid``, ``gpu`` and ``world_rank`` are the reporter's, where the line has them.
     ``group`` and ``rank``: the process group of PyTorch it speaks of, and the reporter's rank in
     it. ``fields`` are what the pattern captured; ``text`` the line, at most 512 characters.
     """

@@ -1,4 +1,4 @@
-"""Report: what one source told at one time about the communicators of one job."""
+"""Report: what one source reported at one time about the communicators of one job."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Communicator:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from all others."""
+        """What distinguishes it from all others."""
         return self.id, self.second
 
 
@@ -99,7 +99,7 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one source told at one time about one job.
+    """What one source reported at one time about one job.
 
     ``origin`` is the file or address it came from; ``host``, ``pid`` and ``world_rank`` those of
     the process that wrote it, where known. ``time_ns`` is the unix time of the look, 0 where the

@@ -55,7 +55,7 @@ class XidCounts:
         self._save = save
         self._lock = Lock()
         self._registered: dict[Device, Device] = {}
-        self._current: set[Device] = set()  # those heard of since the process started
+        self._current: set[Device] = set()  # those seen since the process started
         try:
             self._restore(document or {})
         except (AttributeError, KeyError, TypeError, ValueError) as error:

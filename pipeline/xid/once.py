@@ -1,5 +1,5 @@
-"""One XID, told several times, counts once: by the kernel log, by NVML, in other words, and again
-after a crash of the agent.
+"""One XID, reported several times, counts once: by the kernel log, by NVML, in other words, and
+again after a crash of the agent.
 
 Two rules. In one log, lines are numbered: ``_Tally`` knows how many lines of a key there were up to
 a number, so an event that is read again, even cut into other pieces, adds only what is new. Between
@@ -185,7 +185,7 @@ class Once:
 
 
 def _place(event: Event) -> str:
-    """The GPU's identity; a GPU that nobody knows is told from others by its PCI address."""
+    """The GPU's identity; that of one that nobody knows is its PCI address."""
     known = event.device.kind == "gpu"
     return event.device.id if known else f"{event.device.id} {event.attributes.get('pci', '')}"
 

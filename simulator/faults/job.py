@@ -56,7 +56,7 @@ def ras_manner(
     ] = "hang",
     lasts: Annotated[float, "until it answers again"] = 300.0,
 ) -> Iterator[float]:
-    """The job's RAS server misbehaves: whoever asks it must not suffer."""
+    """The job's RAS server misbehaves: what asks it must not suffer."""
     node.ras_manner = manner
     yield lasts
     node.ras_manner = "sound"

@@ -65,7 +65,7 @@ class Happenings:
         self.add(source, when, Event(*when, device, kind, attributes or {}))
 
     def take(self, source: str, until_ns: int) -> tuple[Event, ...]:
-        """What a source tells when it is read at monotonic time ``until_ns``, in the
+        """What a source reports when it is read at monotonic time ``until_ns``, in the
         order in which it happened.
         """
         waiting = self._waiting.get(source)

@@ -38,7 +38,7 @@ LEFT_OUT = {
     "F11": "paste ages for days",
     "F56": "reports of NCCL are looks five seconds apart",
     "F31": "six faults of one node in a month",
-    "F48": "a tail is told from an afternoon after more than a day",
+    "F48": "a tail is distinguished from an afternoon after more than a day",
     "F86": "a roll-out takes all nodes of a model",
     "F87": "a roll-out takes all racks",
     "F88": "a device has to differ for a day",

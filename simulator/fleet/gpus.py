@@ -3,8 +3,8 @@ ticks of seconds at once.
 
 Noise, load and everything else that does not feed back is made for a chunk of ticks in one go; only
 heat, leakage and the thermal governor go tick by tick. Within a tick the working and the waiting
-part of the job's steps are told apart, so counters integrate what happens between two readings, and
-gauges show the instant.
+part of the job's steps are distinguished, so counters integrate what happens between two readings,
+and gauges show the instant.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Where = Literal["same", "node", "job", "peers", "rack"]
 
 @dataclass(frozen=True, slots=True)
 class Secondary:
-    """A symptom that may be told beside the fault without being a false alarm: its
+    """A symptom that may be reported beside the fault without being a false alarm: its
     class, and of which devices.
 
     ``same`` is the entity itself, ``node`` its node, ``rack`` its rack, ``job`` the devices of its
@@ -34,10 +34,10 @@ class Truth:
 
     ``entity`` is the device to blame, or the name of a rack, switch or job, which are no devices of
     a frame. ``evident_ns`` is when the evidence the deadline counts from is there: the onset, or
-    later where a fault builds up. ``from_evidence``: only what is told from then on counts, as what
-    came before was another thing that deserves to be told. ``members`` are the devices that belong
-    to the entity (both ends of a link, the GPUs of a node). ``magnitude`` is the value of the
-    scenario's swept parameter, NaN where it has none.
+    later where a fault builds up. ``from_evidence``: only what is reported from then on counts, as
+    what came before was another thing that deserves a report. ``members`` are the devices that
+    belong to the entity (both ends of a link, the GPUs of a node). ``magnitude`` is the value of
+    the scenario's swept parameter, NaN where it has none.
     """
 
     id: str

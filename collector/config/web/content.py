@@ -18,8 +18,8 @@ def content(
     """The file's bytes; ConfigError beginning with ``where`` if it cannot be read, is too large,
     or everybody may write it.
 
-    A file that is a secret has ``exposed``, which is told where everybody may read it: volumes of
-    Kubernetes are mounted so.
+    A file that is a secret has ``exposed``, which is reported where everybody may read it: volumes
+    of Kubernetes are mounted so.
     """
     try:
         with file.open("rb") as stream:

@@ -46,7 +46,7 @@ class WebFile:
     """A web configuration on disk. ConfigError where it is not good at the start; afterwards
     the last good one stays.
 
-    ``notice`` is told, once each, what is served and should not be left so.
+    ``notice`` gets, once each, what is served and should not be left so.
     """
 
     def __init__(self, file: Path, notice: Callable[[str], object] = log.warning) -> None:

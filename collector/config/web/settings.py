@@ -104,7 +104,7 @@ class WebConfig(_Section, frozen=True):
 def read(file: Path, exposed: Callable[[str], None] | None = None) -> WebConfig:
     """The file's content; ConfigError with every problem, each beginning with file and key.
 
-    ``exposed`` is told where there are hashes or a key in it and everybody may read it.
+    ``exposed`` is reported where there are hashes or a key in it and everybody may read it.
     """
     said: list[str] = []
     config = parse(content(file, str(file), MAX_BYTES, exposed=said.append), str(file))

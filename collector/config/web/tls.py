@@ -49,7 +49,7 @@ def context(tls: TlsServer, folder: Path, notice: Notice) -> ssl.SSLContext:
 
     Relative files stand beside the configuration.
 
-    ``notice`` is told what works and should not be left so. Blocks on the disk.
+    ``notice`` gets what works and should not be left so. Blocks on the disk.
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.options |= ssl.OP_NO_RENEGOTIATION

@@ -114,7 +114,7 @@ def _document(content: bytes, status: int, what: str, also: tuple[int, ...] = ()
 
 
 def _in_cluster(environ: Mapping[str, str]) -> str:
-    """What every container is told of the API server (kubernetes.io, "Accessing the
+    """What every container knows of the API server (kubernetes.io, "Accessing the
     Kubernetes API from a Pod").
     """
     host, port = (

@@ -27,11 +27,11 @@ Look = Callable[[], Mapping[str, Any]]
 
 
 class Reporter:
-    """``look`` gives the verdict of collector/integrations/verdict.py, ``cordoned`` is told
+    """``look`` gives the verdict of collector/integrations/verdict.py, ``cordoned`` gets
     whether the Node takes pods.
 
     ``tick`` is one look. What the Node says when the agent stops stays: the heartbeat
-    tells that nobody renews it.
+    shows that nobody renews it.
     """
 
     def __init__(

@@ -61,8 +61,8 @@ class KeptFiles(Generic[T]):
     Files that do not exist are not supported there, and not mentioned again.
 
     ``fast`` takes the place of every ``parse`` as long as it raises nothing, and may let nonsense
-    through: ``read_each`` is for whoever finds some. ``names`` after a read and the values of that
-    read belong together; it is another tuple object whenever it changed.
+    through: ``read_each`` is for callers that find some. ``names`` after a read and the values of
+    that read belong together; it is another tuple object whenever it changed.
     """
 
     def __init__(

@@ -128,7 +128,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "software",
         "nobody",
     ),
-    # A rank waited for somebody else until its patience ended.
+    # A rank waited for another one until its patience ended.
     Pattern(
         "wd_timeout",
         "Watchdog caught collective operation timeout",

@@ -19,7 +19,7 @@ class Bookmark:
 
     After an orderly end (``close``) the place is exact. After a crash the last seconds are read
     again, never skipped: their events come with the same stream and number as the first time, and
-    whoever counts or stores knows them by that (pipeline/xid/once.py).
+    counters and the store know them by that (pipeline/xid/once.py).
     """
 
     def __init__(self, state: State) -> None:

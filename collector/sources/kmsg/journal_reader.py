@@ -48,7 +48,7 @@ class JournalReader:
     The same record is known by boot, kernel time and text: cursor and import time change.
 
     ``stream`` is the boot of the record given last. Numbers are microseconds since boot.
-    ``finished`` tells that the process has ended well and everything was read; a process that
+    ``finished`` shows that the process has ended well and everything was read; a process that
     follows never finishes: its end is a failure.
     """
 

@@ -1,7 +1,7 @@
 """What NVML's event set announces: XIDs, and the further kinds of error that the GPU supports. Runs
 in the driver child.
 
-Of all but an XID NVML tells the kind and the GPU (nvml.h, nvmlEventData_t: ``eventData``). Events
+Of all but an XID NVML gives the kind and the GPU (nvml.h, nvmlEventData_t: ``eventData``). Events
 miss what happens while no child runs: the kernel log and the counters are the first sources.
 """
 

@@ -90,7 +90,7 @@ class Gpu:
             )
 
     def look_again(self) -> Iterator[bytes]:
-        """As describe; nothing where the GPU is lost: the sweep tells."""
+        """As describe; nothing where the GPU is lost: the sweep reports it."""
         try:
             yield from self.describe()
         except NvmlError:

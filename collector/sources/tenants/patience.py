@@ -21,7 +21,7 @@ MAX_TENANTS = 4096
 
 
 class Patience:
-    """Orders jobs so that nobody waits for a tenant that was slow lately, and ends its turn."""
+    """Orders jobs so that nobody waits for a tenant that was slow recently, and ends its turn."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Numbers for what comes and goes: a job or a mount has one while it is there, so that whoever
+"""Numbers for what comes and goes: a job or a mount has one while it is there, so that what
 keeps something of each number keeps a bounded amount.
 """
 

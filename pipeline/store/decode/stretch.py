@@ -1,5 +1,5 @@
-"""An hour, or several that cannot be told apart, of a store: its reads in order, and the rows that
-came with each.
+"""An hour, or several that cannot be distinguished, of a store: its reads in order, and the rows
+that came with each.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def stretches(
     (none means all): files and row groups that cannot hold rows of theirs are not read. Of
     ``shelves`` that are read in turn each may hold its share of open files.
 
-    What cannot be read, or cannot be told apart, is left out and named in the log.
+    What cannot be read, or cannot be distinguished, is left out and named in the log.
     """
     with Shelf(root, hosts=hosts, shelves=shelves) as shelf:
         machines, order = Machines(shelf.name), _Order(shelf.name)

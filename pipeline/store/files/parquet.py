@@ -171,7 +171,7 @@ def opened(
 
 def check(path: Path) -> None:
     """ForeignError where a local file's footer is not as it was written."""
-    with suppress(FileNotFoundError):  # an object of a store elsewhere, or gone: whoever opens it
+    with suppress(FileNotFoundError):  # an object of a store elsewhere, or gone: what opens it
         if not footers.is_whole(path):
             raise ForeignError(path, "its footer is damaged: the checksum is wrong")
 

@@ -266,7 +266,7 @@ def _newer(path: Path, _number: int) -> bool:
     try:
         with path.open("rb") as file:
             return is_newer(file.read(OPENING.size))
-    except OSError:  # whoever reads it says so
+    except OSError:  # what reads it reports so
         return False
 
 

@@ -1,5 +1,5 @@
 """Reads sealed files again, a few at each run, so that a disk that forgets is found out before the
-day on which somebody asks.
+day on which it is asked for.
 
 A damaged file stays where it is: queries of columns that can be read still answer. It is named once
 and counted until it is gone.

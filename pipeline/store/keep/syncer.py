@@ -10,7 +10,7 @@ Work = Callable[[], None]
 
 
 class Syncer:
-    """Does work in order in a thread of its own; an error is kept for whoever asks.
+    """Does work in order in a thread of its own; an error is kept until it is asked for.
 
     What is asked for again while it still waits is done once: a disk that hangs costs one entry.
     """

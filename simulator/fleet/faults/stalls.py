@@ -25,7 +25,7 @@ Pauses = dict[str, list[Pause]]
 
 def stuck(plan: Plan) -> None:
     """F50: one rank's process is gone; a GPU has an XID; all wait for a message that was lost; one
-    rank stands still, which no reading tells from a save until it is overdue.
+    rank stands still, which no reading distinguishes from a save until it is overdue.
     """
     for case, place, lasts, site in _cases(plan, nodes=1):
         job, what = _job(place), case.number % 4

@@ -72,7 +72,7 @@ def _spared(plan: Plan, lasts: float, place: TopologyNode) -> bool:
 def _next(
     plan: Plan, place: TopologyNode, before: list[Member], relation: Relation, at: float
 ) -> Member | None:
-    """A fault that can be told from those before; None where there is no room for one."""
+    """A fault that can be distinguished from those before; None where there is no room for one."""
     for _ in range(TRIES):
         name, row = str(plan.rng.choice(list(KINDS))), _row(plan, place, relation)
         if row is None:

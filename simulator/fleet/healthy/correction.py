@@ -1,5 +1,5 @@
 """NVLinks whose error correction has more to do at some times than at others: links differ, warm
-afternoons, hours with bursts, and steps as a connector settles or a driver trains links anew.
+afternoons, hours with bursts, and steps as a connector settles or a driver trains links again.
 
 Nothing is published about the FEC histories of healthy NVLink 5 fleets; the shapes are those of
 the raw bit error ratio of other PAM4 links, the ranges are ours and wide.

@@ -16,8 +16,8 @@ class Found:
 
     ``pid`` and ``parent`` are the host's, ``inner_pid`` what the process calls itself and RAS
     reports. ``started_s`` is seconds since boot. ``uuids`` are the GPUs it has mapped. ``library``
-    is where it has NCCL from, None where it has none (yet). ``network`` tells network namespaces
-    apart, 0 where that is not known. ``group`` and ``sure`` as in ``identity.Owner``.
+    is where it has NCCL from, None where it has none (yet). ``network`` distinguishes network
+    namespaces, 0 where that is not known. ``group`` and ``sure`` as in ``identity.Owner``.
     """
 
     pid: int

@@ -18,7 +18,7 @@ def holding(
 ) -> Iterator[Found]:
     """The processes without GPUs that NVML lists for others only.
 
-    An empty list tells nothing: NVML leaves out processes that the agent's pid namespace lacks.
+    An empty list proves nothing: NVML leaves out processes that the agent's pid namespace lacks.
     """
     shared = {uuid for uuid, listed in holders.items() if any(_mps(proc, h.pid) for h in listed)}
     for process in processes:

@@ -24,7 +24,7 @@ MAX_FRAMES = 200
 class Entry:
     """``group`` is the same on all ranks, ``local_id`` only in this dump.
 
-    ``completed`` and ``started`` are as far as the entry tells.
+    ``completed`` and ``started`` are as far as the entry shows.
     """
 
     group: str
