@@ -14,6 +14,7 @@ from dashboards.meaning import (
     State,
     Step,
 )
+from dashboards.naming import NAMED, named_anywhere
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline, Variable
 from dashboards.queries import own
 from dashboards.shared import BY_NODE, CLUSTERS, TO_NODE, rate, rose, zero_where
@@ -76,8 +77,8 @@ NUMBERS = (
         empty=_NO_GATEWAY,
     ),
     Stat(
-        title="Hosts heard",
-        about="Hosts that sent within 15 minutes.",
+        title="Hosts",
+        about="Those that sent within 15 minutes.",
         queries=(Query(f"max({own(fleet.HOSTS, state='known')})"),),
         empty=_NO_GATEWAY,
     ),
@@ -97,13 +98,13 @@ FOUND = (
             "One row per cause, by the gateway that leads. Its page (`:9401/`) shows the "
             "evidence. Empty, with 0 above: nothing is open."
         ),
-        queries=(Query(_INCIDENTS),),
+        queries=(Query(named_anywhere(_INCIDENTS, fleet.INCIDENT.labels, "root_device")),),
         columns=(
             Column("severity", "Severity", states=SEVERITY, width=90),
             Column("bus_cluster", "Cluster"),
             Column("host", "Host"),
             Column("root_kind", "Kind", width=110),
-            Column("root_device", "Device", width=330),
+            Column(NAMED, "Device", width=330),
             Column("class", "Fault"),
             Column("action", "Proposed"),
         ),

@@ -48,6 +48,7 @@ _WAITS = 'tocsin_fleet_leader{cluster="c1",instance="n2:9400"}'
 _OPEN = (
     f'tocsin_fleet_incident_active{{{N1},root_kind="switch",root_device="leaf1",severity="page"}}'
 )
+_LINK = f'{N1},host="n7",root_kind="ib_port",root_device="0xa8",severity="page"'
 _EXPLAINS = f'tocsin_fleet_explains{{{N1},bus_host="n1",class="ib/link_down",severity="page"}}'
 
 
@@ -160,9 +161,18 @@ RARE: dict[str, Rare] = {
     "gateway: Explained A": Rare({_EXPLAINS: "1x60", _LEADS: "1x60"}, "{}", 1),
     "gateway: Gateways A": Rare({_LEADS: "1x60", _WAITS: ZERO}, "{}", 1),
     "gateway: Gateways B": Rare({_LEADS: "1x60", _WAITS: ZERO}, "{}", 2),
-    "gateway: Hosts heard A": Rare({_hosts("known"): "16x60"}, "{}", 16),
+    "gateway: Hosts A": Rare({_hosts("known"): "16x60"}, "{}", 16),
     "gateway: Hosts silent A": Rare({_hosts("silent"): "2x60"}, "{}", 2),
-    "gateway: Open incidents of the cluster A": Rare({_OPEN: "1x60"}, _OPEN, 1),
+    # By the name of a port that an agent reads, on a node that has no part in the selection.
+    "gateway: Open incidents of the cluster A": Rare(
+        {
+            f"tocsin_fleet_incident_active{{{_LINK}}}": "1x60",
+            'tocsin_ib_port_info{cluster="c1",instance="n7:9400",device="mlx5_3",port="1",'
+            'port_guid="0xa8"}': "1x60",
+        },
+        f'{{{_LINK},named="port mlx5_3/1"}}',
+        1,
+    ),
     "gateway: Open incidents of the cluster over time A": Rare(
         {_OPEN: "1x60"}, '{severity="page"}', 1
     ),
