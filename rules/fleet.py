@@ -98,13 +98,7 @@ RECORDINGS = (
 ON_INCIDENT = "on (cluster, node, instance, root_kind, root_device, class, severity)"
 LEFT = f"unless {ON_INCIDENT} {EXPLAINED}\nunless {ON_INCIDENT} {NEW}"
 
-DEVICE = (
-    f"{templates.GPU_ANYWHERE}"
-    "{{ else }}"
-    f"{templates.KIND} {{{{ $labels.root_device }}}}"
-    '{{ with $labels.host }}{{ if ne $labels.root_kind "node" }} on {{ . }}{{ end }}{{ end }}'
-    "{{ end }} in cluster {{ $labels.bus_cluster }}"
-)
+DEVICE = f"{templates.DEVICE_ANYWHERE} in cluster {{{{ $labels.bus_cluster }}}}"
 WORDS = words.of_class([name.partition("/")[0] for name in words.WORDS], "fault")
 
 

@@ -79,11 +79,18 @@ DEVICE = (
     f"{RACK}{{{{ end }}}}{{{{ end }}}}{{{{ end }}}}"
 )
 
-# The same where the agent's node is not known. The first branch of an ``if``, to be continued.
-GPU_ANYWHERE = (
+# The same where the agent's node is not known.
+DEVICE_ANYWHERE = (
     f"{{{{ with {_query('tocsin_gpu_info{uuid=%q}', 'root_device')} }}}}"
     f"GPU {_label('gpu')} on {{{{ $labels.host }}}} ({{{{ $labels.root_device }}}}, "
     f"serial {_label('serial')})"
+    f"{{{{ else }}}}{{{{ with {_query('tocsin_ib_port_info{port_guid=%q}', 'root_device')} }}}}"
+    f"Port {_label('device')}/{_label('port')} on {{{{ $labels.host }}}} "
+    "(GUID {{ $labels.root_device }})"
+    "{{ else }}"
+    f"{KIND} {{{{ $labels.root_device }}}}"
+    '{{ with $labels.host }}{{ if ne $labels.root_kind "node" }} on {{ . }}{{ end }}{{ end }}'
+    "{{ end }}{{ end }}"
 )
 
 
