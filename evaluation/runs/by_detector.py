@@ -2,7 +2,8 @@
 there, and the decision by a stated rule.
 
 A detector alerts where agents alone found, in time, the cases that are its own so often that the
-exact lower 95 % bound is at least ``MIN_RECALL``, of at least ``CASES`` cases; and where in at
+exact lower 95 % bound is at least ``MIN_RECALL``, of at least ``CASES`` cases (those that another
+detector reported in its place are not counted); and where in at
 least ``MONTHS`` healthy GPU-months it gave no false page and its false tickets are at most
 ``MAX_TICKETS`` a GPU-month (exact upper 95 % bound). Nominal magnitude; worlds of the simulator.
 """
@@ -26,7 +27,7 @@ MONTHS = HEALTHY_MONTHS
 MAX_TICKETS = 0.02  # false ones a GPU-month: the design's budget
 ALERTS, SHADOW, UNJUDGED = "alerts", "shadow mode", "not judged here"
 # Scenarios whose faults a detector is there to find as an agent alone. Where several detectors see
-# the same fault, a case counts for each that reported it.
+# the same fault, a case counts for each that reported it; one that nobody reported for all of them.
 OWN: Mapping[str, tuple[str, ...]] = {
     "availability": ("F06", "F07"),
     "ecc": ("F01", "F02", "F03", "F04", "F05"),
@@ -80,7 +81,8 @@ def by_detector(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _row(name: str, found: _Found) -> dict[str, Any]:
     own = [case for scenario in OWN.get(name, ()) for case in found.cases[scenario]]
-    recall = share_of(_reported(case, name) for case in own if case.watched).document()
+    counted = [case for case in own if case.watched and not _left_to_others(case, name)]
+    recall = share_of(_reported(case, name) for case in counted).document()
     false = rates([a for a in found.alarms if a.detector == name], found.healthy)
     row: dict[str, Any] = {
         "detector": name,
@@ -98,6 +100,13 @@ def _row(name: str, found: _Found) -> dict[str, Any]:
 def _reported(case: Case, detector: str) -> bool:
     """Whether it is this detector's evidence that was there in time."""
     return any(e.detector == detector and e.delay_s <= case.deadline_s for e in case.evidence)
+
+
+def _left_to_others(case: Case, detector: str) -> bool:
+    """Whether the fault was found in time without it: an XID where the kernel log can be read, the
+    state of the GPU where it cannot.
+    """
+    return case.in_time and not _reported(case, detector)
 
 
 def _lacking(row: Mapping[str, Any]) -> Iterator[str]:

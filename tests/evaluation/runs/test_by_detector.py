@@ -23,11 +23,17 @@ MONTH_S = 30 * 86_400.0
 OF_THE_SITE = {"drift", "starvation", "waste"}
 
 
-def results(hits: int, of: int, alarms: tuple[FalseAlarm, ...] = ()) -> list[dict[str, Any]]:
-    """Cases of F29, so many of them reported by ``frozen``, and 2,000 healthy GPU-months."""
-    (one,), _ = match([truth(by_s=100.0)], [alert(30.0)], ONSET + round(MONTH_S * 1e9))
+def results(
+    hits: int, of: int, alarms: tuple[FalseAlarm, ...] = (), others: int = 0
+) -> list[dict[str, Any]]:
+    """Cases of F29, so many of them reported by ``frozen`` and some more by another detector, and
+    2,000 healthy GPU-months.
+    """
+    end_ns = ONSET + round(MONTH_S * 1e9)
+    (one,), _ = match([truth(by_s=100.0)], [alert(30.0)], end_ns)
     found = replace(one, evidence=(Evidence("frozen", 30.0, 1.0),))
-    missed = replace(one, evidence=(Evidence("nccl", 30.0, 1.0),))
+    left = replace(one, evidence=(Evidence("nccl", 30.0, 1.0),))
+    (missed,), _ = match([truth(by_s=100.0)], [], end_ns)
     part = {"contestant": "ours", "scope": "node", "gpu_s": 0.0, "port_s": 0.0}
     return [
         {
@@ -35,7 +41,7 @@ def results(hits: int, of: int, alarms: tuple[FalseAlarm, ...] = ()) -> list[dic
             "job": {"scenario": "F29", "magnitude": "nominal"},
             "results": [
                 part | {"false": [], "cases": [asdict(one)] * count}
-                for one, count in ((found, hits), (missed, of - hits))
+                for one, count in ((found, hits), (left, others), (missed, of - hits))
             ],
         },
         {
@@ -63,6 +69,12 @@ def decided(found: list[dict[str, Any]]) -> tuple[str, list[str]]:
 def test_enough_cases_found_without_a_false_page_let_it_alert() -> None:
     """200 of 200 in 2,000 GPU-months."""
     assert decided(results(200, 200)) == (ALERTS, [])
+
+
+def test_a_case_that_another_detector_reported_in_its_place_is_not_counted() -> None:
+    """It shows nothing of this one: neither as found nor as missed."""
+    assert decided(results(200, 200, others=50)) == (ALERTS, [])
+    assert decided(results(199, 199, others=50)) == ("shadow mode", ["200 cases"])
 
 
 @pytest.mark.parametrize(
