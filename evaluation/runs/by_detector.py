@@ -25,7 +25,9 @@ from evaluation.runs.suite import CASES, HEALTHY_MONTHS, MAGNITUDES
 MIN_RECALL = 0.9
 MONTHS = HEALTHY_MONTHS
 MAX_TICKETS = 0.02  # false ones a GPU-month: the design's budget
-ALERTS, SHADOW, UNJUDGED = "alerts", "shadow mode", "not judged here"
+ALERTS, SHADOW, UNDECIDED, UNJUDGED = "alerts", "shadow mode", "undecided", "not judged here"
+MORE_CASES, MORE_MONTHS = f"{CASES} cases", f"{MONTHS:g} healthy GPU-months"
+BETTER = f"a lower bound of {MIN_RECALL}"
 # Scenarios whose faults a detector is there to find as an agent alone. Where several detectors see
 # the same fault, a case counts for each that reported it; one that nobody reported for all of them.
 OWN: Mapping[str, tuple[str, ...]] = {
@@ -92,9 +94,12 @@ def _row(name: str, found: _Found) -> dict[str, Any]:
         "false_pages": false["pages"]["of_all"],
         "false_tickets": false["tickets"]["of_all"],
     }
+    if not row["scenarios"]:
+        return row | {"decision": UNJUDGED, "lacking": []}
     lacking = list(_lacking(row))
-    decision = (SHADOW if lacking else ALERTS) if row["scenarios"] else UNJUDGED
-    return row | {"decision": decision, "lacking": lacking if row["scenarios"] else []}
+    unknown = {MORE_CASES, MORE_MONTHS} | ({BETTER} if MORE_CASES in lacking else set())
+    decision = (UNDECIDED if unknown.issuperset(lacking) else SHADOW) if lacking else ALERTS
+    return row | {"decision": decision, "lacking": lacking}
 
 
 def _reported(case: Case, detector: str) -> bool:
@@ -112,11 +117,11 @@ def _left_to_others(case: Case, detector: str) -> bool:
 def _lacking(row: Mapping[str, Any]) -> Iterator[str]:
     recall, pages, tickets = row["recall"], row["false_pages"], row["false_tickets"]
     if recall["of"] < CASES:
-        yield f"{CASES} cases"
+        yield MORE_CASES
     if recall["of"] and recall["low95"] < MIN_RECALL:
-        yield f"a lower bound of {MIN_RECALL}"
+        yield BETTER
     if row["gpu_months"] < MONTHS:
-        yield f"{MONTHS:g} healthy GPU-months"
+        yield MORE_MONTHS
     if pages["count"]:
         yield "no false page"
     if row["gpu_months"] >= MONTHS and tickets["high95"] > MAX_TICKETS:
