@@ -22,6 +22,7 @@ from pipeline.clock import SECOND_NS
 KINDS_READ = ("gpu", "gpu_instance", "nvlink")
 MAX_MESSAGES = 20_000  # in one sweep; 16 GPUs with 72 links each are 1,200 targets of at most four
 _GRACE_NS = 1_000_000  # between a call's end and the next look at the board
+_LOOK_NS = 20_000_000  # and at a child that waits for a processor: two ticks of its account
 _REAP_S = 0.1  # between the end of a child's output and of the child
 
 
@@ -217,10 +218,16 @@ class Worker:
         return max(_GRACE_NS, min(deadline, limit, look) - now)
 
     def _overdue(self) -> bool:
-        """Also without the time in which it had no processor, which is asked for only then."""
+        """Also without the time in which it had no processor, which is asked for only then; one
+        that waits for it now is waited for.
+        """
         running = self._board.running()
         if time.monotonic_ns() > self._limit_ns(running):
+            waits = self._starvation.waits_now()
             self._excused_ns = self._starvation.since_mark_ns()
+            if waits:
+                late_ns = time.monotonic_ns() - self._limit_ns(running)
+                self._excused_ns += max(0, late_ns) + _LOOK_NS
         return time.monotonic_ns() > self._limit_ns(running) and running == self._board.running()
 
     def _late(self) -> ChildLostError:

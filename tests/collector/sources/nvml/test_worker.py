@@ -132,6 +132,22 @@ def test_a_parent_that_woke_late_gives_its_child_as_much_time(tmp_path: Path) ->
     assert (starvation.since_mark_ns(), starvation.total_ns()) == (0, 7_000)
 
 
+def test_a_child_that_waits_for_a_processor_now_is_seen_to(tmp_path: Path) -> None:
+    """The kernel counts a wait when it is over. One that runs, sleeps or is gone does not wait."""
+    (tmp_path / "1").mkdir()
+    account, stat = tmp_path / "1" / "schedstat", tmp_path / "1" / "stat"
+    stat.write_text("1 (a) R b) R 0 1")
+    account.write_text("500 70 3")
+    starvation = Starvation(1, proc=str(tmp_path))
+    assert [starvation.waits_now() for _ in range(3)] == [True, True, True]
+    account.write_text("600 90 4")  # it ran, and what it waited is counted now
+    assert [starvation.waits_now() for _ in range(2)] == [False, True]
+    stat.write_text("1 (a) R b) D 0 1")
+    assert not starvation.waits_now()
+    starvation.close()
+    assert not starvation.waits_now()
+
+
 @pytest.mark.parametrize("text", ["", "1 x 3", "1"])
 def test_an_account_that_cannot_be_read_excuses_nothing(tmp_path: Path, text: str) -> None:
     """Kernels without it have other texts, or none."""
@@ -139,4 +155,5 @@ def test_an_account_that_cannot_be_read_excuses_nothing(tmp_path: Path, text: st
     (tmp_path / "1" / "schedstat").write_text(text)
     starvation = Starvation(1, proc=str(tmp_path))
     assert starvation.total_ns() == 0
+    assert not starvation.waits_now()
     starvation.close()
