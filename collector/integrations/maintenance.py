@@ -1,5 +1,5 @@
-"""Slurm's maintenance reservations as the agent's own maintenance: who planned them is
-not paged by what they do.
+"""Slurm's maintenance reservations as the agent's own maintenance: operators
+are not paged for work that they planned.
 """
 
 from __future__ import annotations

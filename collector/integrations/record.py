@@ -1,5 +1,5 @@
-"""What we drained here and why, kept on the node: what cannot show it owns
-nothing and resumes nothing.
+"""What we drained here and why, kept on the node: an agent
+without it owns nothing and resumes nothing.
 """
 
 from __future__ import annotations

@@ -99,13 +99,9 @@ def _is_read(frame: Frame) -> NDArray[np.bool_]:
     return np.asarray(frame.observed.any(axis=0) | ~np.isnan(frame.gauges).all(axis=0))
 
 
-def rows_of(
-    frame: Frame, rows: Rows, devices: tuple[Device, ...], *, increments: bool = True
-) -> Frame:
-    """These rows of a frame, which are ``devices``: as a frame of its own, with its increments or
-    without.
-    """
-    made = frame.increments if increments else None
+def rows_of(frame: Frame, rows: Rows, devices: tuple[Device, ...]) -> Frame:
+    """These rows of a frame, which are ``devices``: as a frame of its own, with its increments."""
+    made = frame.increments
     return Frame(
         frame.schema,
         frame.time_ns,

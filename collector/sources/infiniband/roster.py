@@ -18,6 +18,7 @@ from pipeline.frame import Device
 
 KIND = "ib_port"
 DECLARED, LEARNED = "declared", "learned"
+# Facts of a port that stay true while they cannot be read.
 LASTING = ("node_guid", "port_guid", "pci_bus_id")
 
 

@@ -174,7 +174,7 @@ def test_a_gpu_that_starts_without_its_cooling_is_told_from_its_peers() -> None:
 
 @pytest.mark.slow
 def test_a_node_that_starts_without_its_cooling_is_told_before_it_slows_down() -> None:
-    """No peer shows what is usual: it is told when nothing can stop it any more."""
+    """No peer shows what is usual: it is reported when nothing can stop it any more."""
     node = cold(1.0, 45.0)
     node.watts = lambda _: 690.0
     node.worse = dict.fromkeys(node.gpus, 1.5)
