@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from detectors import DETECTORS
+from detectors import DETECTORS, PAGES
 from evaluation.metrics.false_alarms import Exposure, FalseAlarm, rates
 from evaluation.metrics.figures import share_of
 from evaluation.metrics.match import Case
@@ -28,24 +28,28 @@ MAX_TICKETS = 0.02  # false ones a GPU-month: the design's budget
 ALERTS, SHADOW, UNDECIDED, UNJUDGED = "alerts", "shadow mode", "undecided", "not judged here"
 MORE_CASES, MORE_MONTHS = f"{CASES} cases", f"{MONTHS:g} healthy GPU-months"
 BETTER = f"a lower bound of {MIN_RECALL}"
-# Scenarios whose faults a detector is there to find as an agent alone. Where several detectors see
-# the same fault, a case counts for each that reported it; one that nobody reported for all of them.
+# Scenarios whose faults a detector is there to find as an agent alone; of a scenario with faults of
+# several classes those of its own (``scored_as`` of its page). Where several detectors see the same
+# fault, a case counts for each that reported it; one that nobody reported for all of them.
 OWN: Mapping[str, tuple[str, ...]] = {
     "availability": ("F06", "F07"),
     "ecc": ("F01", "F02", "F03", "F04", "F05"),
     "fec_tail": ("F48",),
     "frozen": ("F29",),
     "host": ("F33", "F34", "F35", "F36", "F37", "F38", "F39", "F40", "F41", "F42"),
+    "ib_adapter": ("F28",),
     "ib_ber": ("F19",),
     "ib_errors": ("F49",),
     "ib_flap": ("F20",),
-    "ib_link": ("F28",),
+    "ib_link": ("F23",),
     "ib_saturation": ("F22",),
+    "nvlink": ("F23",),
     "nvlink_fabric": ("F44",),
     "pcie": ("F18",),
     "power": ("F30",),
     "power_cap": ("F47",),
     "power_limit": ("F15",),
+    "slow_node": ("F55",),
     "starvation": ("F80", "F81", "F82", "F83", "F84"),
     "straggler": ("F16",),
     "thermal_resistance": ("F10", "F11"),
@@ -82,7 +86,12 @@ def by_detector(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _row(name: str, found: _Found) -> dict[str, Any]:
-    own = [case for scenario in OWN.get(name, ()) for case in found.cases[scenario]]
+    own = [
+        case
+        for scenario in OWN.get(name, ())
+        for case in found.cases[scenario]
+        if case.fault in PAGES[name].scored_as
+    ]
     counted = [case for case in own if case.watched and not _left_to_others(case, name)]
     recall = share_of(_reported(case, name) for case in counted).document()
     false = rates([a for a in found.alarms if a.detector == name], found.healthy)

@@ -22,7 +22,7 @@ from evaluation.metrics.scope import Scope
 from evaluation.metrics.shipped import Shipped
 from evaluation.metrics.truth import Truth
 from evaluation.runs.cadence import STEP_S
-from evaluation.runs.truths import hosts_of, plain_truths
+from evaluation.runs.truths import hosts_of, of_an_agent, plain_truths
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident
 from pipeline.interfaces import Detector, Fusion
@@ -209,7 +209,7 @@ def run_job(
     return {
         "job": asdict(job),
         "kind": run.scenario.kind,
-        "needs": run.scenario.scope,
+        "needs": "node" if run.scenario.known_to_an_agent else run.scenario.scope,
         "skipped": run.skipped,
         "truth": [truth.line() for truth in run.truth],
         "results": [_result(candidate, truths, until_ns, run, agents) for candidate in candidates],
@@ -264,7 +264,7 @@ def _result(
     if candidate.scope == "node":
         watched = len(agents) / len(run.topology.hosts)
         truths = [
-            truth
+            of_an_agent(truth, run.scenario)
             for truth, simulated in zip(truths, run.truth, strict=True)
             if set(hosts_of(run, simulated)) <= agents
         ]

@@ -57,7 +57,7 @@ ROOM = {
 # Times as many cases on as many nodes: faults of one device each, which leave their neighbours
 # alone. A large run costs by its nodes; of those asked for, the plan has ROOM for that share.
 DENSER = dict.fromkeys(
-    ("F03", "F05", "F15", "F18", "F19", "F20", "F23", "F29", "F35", "F39", "F41", "F44"), 2
+    ("F03", "F05", "F15", "F18", "F19", "F20", "F23", "F29", "F31", "F35", "F39", "F41", "F44"), 2
 )
 # nodes: congestion takes a complete part of the fabric, and a larger run has room for no more
 SMALLER = {"F24": 64}
@@ -68,8 +68,10 @@ SINGLE = frozenset({"F74"})
 # is to have as many cases as a class (evaluation/runs/by_detector.py).
 WANTED = {
     "F06": 110,
-    "F07": 110,
-    "F16": 210,
+    "F07": 160,
+    "F10": 150,
+    "F11": 105,
+    "F16": 250,
     "F18": 210,
     "F22": 210,
     "F23": 210,
@@ -87,6 +89,7 @@ SEVERAL = "together"  # family of scenarios whose faults are of any class
 # one common cause.
 SPARSE = {"F11": 3}
 MAGNITUDES = ("nominal", "half")
+OF_HALF = 0.5  # of the cases: nobody is to be paged for half of a fault, the row is for orientation
 GPUS_PER_NODE, MONTH_DAYS = 8, 30.0
 
 
@@ -201,6 +204,7 @@ def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
         wanted = WANTED.get(scenario.id) or math.ceil(
             SPARE * claim.cases / _sharing(scenario.verdict.fault, magnitude, scenario.scope)
         )
+        wanted = wanted if magnitude == MAGNITUDES[0] else math.ceil(OF_HALF * wanted)
         thinner, denser = SPARSE.get(scenario.id, 1), DENSER.get(scenario.id, 1)
         nodes = (
             math.ceil(wanted * scenario.nodes / scenario.cases / ROOM.get(scenario.id, 1.0))
@@ -232,7 +236,8 @@ def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
 
 def _ours(claim: Claim, scenario: Scenario) -> Candidates:
     """Ours in the scopes in which the scenario can be known."""
-    return tuple((OURS, scope) for scope in claim.scopes if scope in (scenario.scope, "fleet"))
+    known = {"fleet", "node"} if scenario.known_to_an_agent else {"fleet"}
+    return tuple((OURS, scope) for scope in claim.scopes if scope in known)
 
 
 def _sharing(fault: str, magnitude: str, scope: Scope) -> int:

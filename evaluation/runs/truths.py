@@ -5,13 +5,14 @@ neighbours, where symptoms may show.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from evaluation.metrics import truth as plain
 from evaluation.metrics.truth import Entity, entity_of
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
-from simulator.fleet import Truth
+from simulator.fleet import Scenario, Truth
 
 # a fault that cannot be detected within the run (a flap that does not come a third time) has no
 # deadline in it
@@ -76,6 +77,18 @@ def plain_truths(run: Judgeable) -> list[plain.Truth]:
     """All faults of a run, in plain values."""
     places = _Places(run)
     return [places.truth(truth) for truth in run.truth]
+
+
+def of_an_agent(truth: plain.Truth, scenario: Scenario) -> plain.Truth:
+    """What is asked of an agent alone, where its verdict is another than the fleet's."""
+    if scenario.alone is None or scenario.verdict is None:
+        return truth
+    later_s = scenario.alone.detect_by_s - scenario.verdict.detect_by_s
+    return replace(
+        truth,
+        severity=scenario.alone.severity,
+        deadline_ns=truth.deadline_ns + round(later_s * SECOND_NS),
+    )
 
 
 def hosts_of(run: Judgeable, truth: Truth) -> tuple[str, ...]:

@@ -52,14 +52,25 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Alone:
+    """What an agent alone can say of a fault whose verdict needs the fleet: how loudly, and within
+    how many seconds of its onset.
+    """
+
+    severity: Severity
+    detect_by_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """One scenario.
 
     ``cases`` faults in ``nodes`` nodes of eight GPUs over ``days``; healthy ones have none.
 
     ``magnitude`` names the parameter that is swept, empty where none is. ``scope`` is what must be
-    known to tell the fault: one ``node`` or the whole ``fleet``. ``switch_ports``: frames also hold
-    the leaf switches' ends of the links (needs the fleet's view).
+    known to tell the fault: one ``node`` or the whole ``fleet``; ``alone`` is what one node's agent
+    says of it all the same. ``switch_ports``: frames also hold the leaf switches' ends of the links
+    (needs the fleet's view).
     """
 
     id: str
@@ -73,8 +84,14 @@ class Scenario:
     magnitude: str = ""
     switch_ports: bool = False
     verdict: Verdict | None = None
+    alone: Alone | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     world: Settings = field(default_factory=Settings)
+
+    @property
+    def known_to_an_agent(self) -> bool:
+        """Whether an agent alone is asked for it."""
+        return self.scope == "node" or self.alone is not None
 
     @property
     def swept(self) -> Parameter | None:
@@ -103,7 +120,7 @@ def load_scenario(name: str, folder: Path = FOLDER) -> Scenario:
         key: _parameter(value, f"{file.name}: [parameters.{key}]")
         for key, value in _pop(table, "parameters").items()
     }
-    verdict = _pop(table, "verdict")
+    verdict, alone = _pop(table, "verdict"), _pop(table, "alone")
     secondary = tuple(
         _secondary(text, f"{file.name}: [verdict] secondary")
         for text in verdict.pop("secondary", [])
@@ -121,6 +138,7 @@ def load_scenario(name: str, folder: Path = FOLDER) -> Scenario:
             )
             if verdict
             else None,
+            "alone": _build(Alone, alone, f"{file.name}: [alone]") if alone else None,
         },
         file.name,
     )
@@ -133,6 +151,8 @@ def _check(scenario: Scenario, where: str) -> None:
         raise ValueError(
             f"{where}: a fault needs cases and [verdict], a healthy scenario has neither"
         )
+    if scenario.alone is not None and (scenario.verdict is None or scenario.scope != "fleet"):
+        raise ValueError(f"{where}: [alone] is for a fault whose verdict needs the fleet")
     if scenario.magnitude and scenario.magnitude not in scenario.parameters:
         raise ValueError(f"{where}: magnitude {scenario.magnitude!r} is no parameter")
 

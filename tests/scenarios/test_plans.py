@@ -239,6 +239,12 @@ def test_truth_as_json() -> None:
         ("[world]\nloss = 'much'\n", "must be float"),
         ("[parameters.x]\nnominal = 1\ndev = [2, 1]\ntest = [1, 2]\n", "dev must be"),
         ("kind = ", "bad.toml"),
+        ("[alone]\nseverity = 'ticket'\n", r"\[alone\]: missing key 'detect_by_s'"),
+        (
+            "kind = 'healthy'\nfamily = 'x'\ntext = 'x'\nnodes = 1\ndays = 1\nscope = 'node'\n"
+            "[alone]\nseverity = 'ticket'\ndetect_by_s = 60\n",
+            "whose verdict needs the fleet",
+        ),
     ],
 )
 def test_bad_file(tmp_path: Path, text: str, said: str) -> None:

@@ -30,10 +30,11 @@ def results(
     2,000 healthy GPU-months.
     """
     end_ns = ONSET + round(MONTH_S * 1e9)
-    (one,), _ = match([truth(by_s=100.0)], [alert(30.0)], end_ns)
+    frozen = replace(truth(by_s=100.0), fault="observability")
+    (one,), _ = match([frozen], [alert(30.0, fault="observability")], end_ns)
     found = replace(one, evidence=(Evidence("frozen", 30.0, 1.0),))
     left = replace(one, evidence=(Evidence("nccl", 30.0, 1.0),))
-    (missed,), _ = match([truth(by_s=100.0)], [], end_ns)
+    (missed,), _ = match([frozen], [], end_ns)
     part = {"contestant": "ours", "scope": "node", "gpu_s": 0.0, "port_s": 0.0}
     return [
         {
@@ -77,6 +78,21 @@ def test_a_case_that_another_detector_reported_in_its_place_is_not_counted() -> 
     assert decided(results(199, 199, others=50)) == (UNDECIDED, ["200 cases"])
 
 
+def test_only_faults_of_its_own_class_are_counted() -> None:
+    """F23 has links of NVLink and of InfiniBand: what one detector misses is not the other's."""
+    found = results(200, 200)
+    found[0]["job"]["scenario"] = "F23"
+    end_ns = ONSET + round(MONTH_S * 1e9)
+    cases = []
+    for fault, alerts in (("nvlink", [alert(30.0, fault="nvlink", detector="nvlink")]), ("ib", [])):
+        (one,), _ = match([replace(truth(by_s=100.0), fault=fault)], alerts, end_ns)
+        cases.append(asdict(one))
+    found[0]["results"][0]["cases"] = cases
+    rows = {row["detector"]: row["recall"] for row in by_detector(found)}
+    assert (rows["nvlink"]["hits"], rows["nvlink"]["of"]) == (1, 1)
+    assert (rows["ib_link"]["hits"], rows["ib_link"]["of"]) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("found", "decision", "lacking"),
     [
@@ -105,7 +121,7 @@ def test_every_scenario_of_the_table_is_known_by_an_agent_alone() -> None:
     """And every detector of it exists."""
     scenarios = every_scenario()
     assert OWN.keys() <= DETECTORS.keys()
-    assert all(scenarios[name].scope == "node" for own in OWN.values() for name in own)
+    assert all(scenarios[name].known_to_an_agent for own in OWN.values() for name in own)
 
 
 def test_defaults_are_those_that_the_scores_decide() -> None:

@@ -13,7 +13,7 @@ from evaluation.metrics.alerts import Alert, AlertStatement
 from evaluation.metrics.match import match
 from evaluation.metrics.truth import Entity, entity_of
 from evaluation.metrics.truth import Truth as Plain
-from evaluation.runs.truths import plain_truths
+from evaluation.runs.truths import of_an_agent, plain_truths
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
 from simulator.fleet import Run, Secondary, Truth, load_scenario, render
@@ -141,3 +141,13 @@ def test_a_ticket_about_one_fault_of_a_lemon_is_no_candidate_for_the_lemon() -> 
     assert strays == []
     (alone,), _ = match([lemon], alerts, lemon.deadline_ns)
     assert alone.top1 is False
+
+
+def test_an_agent_alone_is_asked_for_less_where_the_fleet_has_the_verdict(run: Run) -> None:
+    """A slow node: the fleet pages within ten minutes, its own agent gives a ticket within twenty."""
+    scenario = load_scenario("F55")
+    fleet = converted(run, "node-0001", "node", fault="straggler", severity="page")
+    alone = of_an_agent(fleet, scenario)
+    assert (fleet.severity, alone.severity) == ("page", "ticket")
+    assert (alone.deadline_ns - fleet.deadline_ns) / SECOND_NS == 600.0
+    assert of_an_agent(fleet, load_scenario("F16")) == fleet
