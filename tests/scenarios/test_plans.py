@@ -241,8 +241,10 @@ def test_truth_as_json() -> None:
         ("kind = ", "bad.toml"),
         ("[alone]\nseverity = 'ticket'\n", r"\[alone\]: missing key 'detect_by_s'"),
         (
-            "kind = 'healthy'\nfamily = 'x'\ntext = 'x'\nnodes = 1\ndays = 1\nscope = 'node'\n"
-            "[alone]\nseverity = 'ticket'\ndetect_by_s = 60\n",
+            (
+                "kind = 'healthy'\nfamily = 'x'\ntext = 'x'\nnodes = 1\ndays = 1\n"
+                "scope = 'node'\n[alone]\nseverity = 'ticket'\ndetect_by_s = 60\n"
+            ),
             "whose verdict needs the fleet",
         ),
     ],

@@ -144,7 +144,7 @@ def test_a_ticket_about_one_fault_of_a_lemon_is_no_candidate_for_the_lemon() -> 
 
 
 def test_an_agent_alone_is_asked_for_less_where_the_fleet_has_the_verdict(run: Run) -> None:
-    """A slow node: the fleet pages within ten minutes, its own agent gives a ticket within twenty."""
+    """A slow node: the fleet pages in ten minutes, its own agent gives a ticket in twenty."""
     scenario = load_scenario("F55")
     fleet = converted(run, "node-0001", "node", fault="straggler", severity="page")
     alone = of_an_agent(fleet, scenario)
