@@ -26,25 +26,31 @@ from pipeline.judge import Judge
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 
-# Detectors that read what the driver, a counter or a register reports, and the one of stalled jobs:
-# on unseen seeds the lower 95 % bound of their recall is at least 0.9, with no page on healthy
-# fleets (docs/scores.md). Detectors that learn a baseline passed the same test, but on a simulated
-# fleet only: a site enables paging for them after it has replayed its own history.
+# On unseen seeds and as agents alone, the lower 95 % bound of their recall is at least 0.9, with no
+# page on healthy fleets (docs/scores.md, What may alert), and worlds of another author gave them no
+# false page and few false tickets.
 PROVED = frozenset(
     {
         "availability",
         "ecc",
+        "frozen",
         "hang",
         "host",
         "ib_adapter",
         "ib_ber",
+        "ib_errors",
         "ib_flap",
         "ib_link",
+        "ib_rail",
+        "ib_saturation",
         "nccl",
         "nvlink",
         "nvlink_fabric",
         "pcie",
         "power_limit",
+        "slow_node",
+        "straggler",
+        "thermal_resistance",
         "throttle",
         "xid",
     }

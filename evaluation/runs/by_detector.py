@@ -42,6 +42,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "ib_errors": ("F49",),
     "ib_flap": ("F20",),
     "ib_link": ("F23",),
+    "ib_rail": ("F27",),
     "ib_saturation": ("F22",),
     "nvlink": ("F23",),
     "nvlink_fabric": ("F44",),

@@ -21,6 +21,8 @@ from tests.sources import ROOT
 MONTH_S = 30 * 86_400.0
 # What no score decides: whether a site wants to hear of it.
 OF_THE_SITE = {"drift", "starvation", "waste"}
+# False tickets in worlds of another author (detectors/shadow.py).
+REFUTED_ELSEWHERE = {"power"}
 
 
 def results(
@@ -125,12 +127,12 @@ def test_every_scenario_of_the_table_is_known_by_an_agent_alone() -> None:
 
 
 def test_defaults_are_those_that_the_scores_decide() -> None:
-    """Where docs/installed.json lets a detector alert, it does or the site decides; where 200 cases
-    or the healthy fleet refute it, the detector is in shadow mode.
+    """Where docs/installed.json lets a detector alert, it does, or the site decides, or worlds of
+    another author refute it; where 200 cases or the healthy fleet do, it is in shadow mode.
     """
     rows = json.loads((ROOT / "docs" / "installed.json").read_text())["detectors"]
     alerting = {row["detector"] for row in rows if row["decision"] == ALERTS}
     refuted = {row["detector"] for row in rows if row["decision"] == SHADOW}
-    assert alerting - OF_THE_SITE <= PROVED
-    assert not refuted & PROVED
+    assert alerting - OF_THE_SITE - REFUTED_ELSEWHERE <= PROVED
+    assert not (refuted | REFUTED_ELSEWHERE) & PROVED
     assert MISSING.keys() == DETECTORS.keys() - PROVED
