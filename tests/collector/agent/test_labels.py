@@ -29,7 +29,7 @@ FINDING = Finding("availability", gpu(3), "gpu_lost", "onset", "page", START_NS,
 OPEN = Incident(
     "5a2e173dd20e2d3d", gpu(3), "gpu_lost", "page", "RESTART_BM", START_NS, (FINDING.id,), "Lost."
 )
-SHADOW = "straggler"
+SHADOW = "power"
 
 
 class Desk:
@@ -68,7 +68,7 @@ class Desk:
         return self.people.answer({**request, **more})
 
     def label_others(self, verdict: str, numbers: range) -> list[str]:
-        """Label incidents of another node's straggler; which changes that made."""
+        """Label incidents of another node of the detector; which changes that made."""
         changes: list[str] = []
         for i in numbers:
             about = {"incident": f"i{i}", "host": f"n{i}", "kind": "gpu", "device": f"GPU-{i}"}
@@ -123,8 +123,8 @@ def test_labels_let_a_detector_leave_and_enter_shadow_mode_by_rule(
     left, entered = (one for one in desk.events if one.kind.startswith("shadow_mode"))
     assert left.attributes["detector"] == entered.attributes["detector"] == SHADOW
     assert left.attributes["hash"] != entered.attributes["hash"]
-    assert "straggler left shadow mode" in caplog.text
-    assert "straggler entered shadow mode" in caplog.text
+    assert f"{SHADOW} left shadow mode" in caplog.text
+    assert f"{SHADOW} entered shadow mode" in caplog.text
 
 
 def test_labels_outlast_a_restart_and_are_said_again_for_replay(tmp_path: Path) -> None:
