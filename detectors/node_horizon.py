@@ -218,8 +218,8 @@ class NodeHorizon:
     ) -> tuple[dict[str, list[Finding]], dict[str, tuple[Incident, ...]]]:
         """Findings and incidents by node."""
         whole = self._rated(whole, key.period_s)
-        batch, found = self.find(whole, Parts(whole, group), late=key.late)
-        return self._fused(batch, found)
+        batch = self._batch(whole, Parts(whole, group), late=key.late)
+        return self._fused(batch, self._found([batch])[0])
 
     def _fused(
         self, batch: Batch, found: dict[str, list[Finding]]
@@ -227,14 +227,13 @@ class NodeHorizon:
         return found, {} if self._fusions is None else self._fusions.update(batch, found)
 
     def find(
-        self, whole: Observation, parts: Parts, *, late: bool = False
-    ) -> tuple[Batch, dict[str, list[Finding]]]:
-        """Findings by node about a joined observation whose frames have their increments.
-
-        ``late``: its frames come twice, or after later ones.
+        self, some: Iterable[tuple[Observation, Parts]]
+    ) -> list[tuple[Batch, dict[str, list[Finding]]]]:
+        """Findings by node about joined observations whose frames have their increments, and come
+        in time, one after the other.
         """
-        batch = self._batch(whole, parts, late=late)
-        return batch, self._found([batch])[0]
+        batches = [self._batch(whole, parts, late=False) for whole, parts in some]
+        return list(zip(batches, self._found(batches), strict=True))
 
     def _batch(self, whole: Observation, parts: Parts, *, late: bool) -> Batch:
         return Batch(whole, parts, self._news.of(whole, parts) | late)

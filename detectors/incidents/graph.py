@@ -32,6 +32,9 @@ class FaultSite(NamedTuple):
     name: str
 
 
+NOWHERE = FaultSite("switch", "")
+
+
 class Roster(NamedTuple):
     """The devices of one kind that one source reads."""
 
@@ -187,13 +190,16 @@ class Graph:
 
 def _parts(devices: Iterable[Device]) -> dict[FaultSite, int]:
     """How many of these devices each node, and each leaf switch or rail, has."""
-    found: Counter[FaultSite] = Counter()
+    hosts: list[str] = []
+    places: list[FaultSite] = []
     for device in devices:
-        place = FaultSite(*behind(device)) if device.kind == "ib_port" else FaultSite("switch", "")
-        on_switch = place.level == "switch" and device.host == place.name
-        places = (place,) if on_switch else (FaultSite("node", device.host), place)
-        found.update(place for place in places if place.name)
-    return dict(found)
+        place = FaultSite(*behind(device)) if device.kind == "ib_port" else NOWHERE
+        if place.name:
+            places.append(place)
+        if device.host and (place.level, place.name) != ("switch", device.host):
+            hosts.append(device.host)
+    nodes = {FaultSite("node", host): count for host, count in Counter(hosts).items()}
+    return nodes | Counter(places)
 
 
 def _racks(devices: Iterable[Device]) -> dict[str, str]:

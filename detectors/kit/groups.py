@@ -49,16 +49,27 @@ class Groups:
         if isinstance(devices, Some):
             return self._some(self.of(devices.whole)[devices.rows])
         if devices is not self._devices:
-            changed = fresh(self._devices or (), devices)
-            if not self._devices or len(changed) > len(devices) - len(self._devices):
-                self._known, self._numbers, changed = {}, NONE, [*range(len(devices))]
-            keys = [(self._whose(devices[n]), self._key(devices[n])) for n in changed]
-            known = self._known
-            numbers = [known.setdefault(key, len(known)) if key[1] else -1 for key in keys]
+            if not self._stay(devices):
+                self._known, self._numbers = {}, NONE
+            known, more = self._known, map(self._named, devices[len(self._numbers) :])
+            numbers = [known.setdefault(name, len(known)) if name[1] else -1 for name in more]
             self._numbers = np.concatenate((self._numbers, np.array(numbers, np.int64)))
             self._devices, self._all = devices, tuple(name for _, name in known)
         self.names = self._all
         return self._numbers
+
+    def _named(self, device: Device) -> tuple[str, str]:
+        """The group of a device, which ends at its node where nodes are joined."""
+        return self._whose(device), self._key(device)
+
+    def _stay(self, devices: tuple[Device, ...]) -> bool:
+        """Whether those that are numbered have the groups that they had, whatever else is new."""
+        before = self._devices
+        if not before or len(devices) < len(before):
+            return False
+        others = [row for row in fresh(before, devices) if row < len(before)]
+        now = [self._known.get(self._named(devices[row]), -1) for row in others]
+        return bool(now == self._numbers[others].tolist())
 
     def _some(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number only the groups of some devices, in the same order."""

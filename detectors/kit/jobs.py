@@ -96,6 +96,7 @@ class JobTracker:
         self._hosts: set[str] = set()
         self._reach: dict[str, int] = {}  # job -> hosts, as its source says
         self._left: dict[MigSlot, tuple[str, int]] = {}  # its job, and when it left it
+        self._changed: dict[str, int] = {}  # host -> version of its last change
         self.version = 0
 
     def take(self, events: Iterable[Event], now_ns: int | None = None) -> None:
@@ -110,6 +111,11 @@ class JobTracker:
                 if now_ns is not None:
                     self._remember(job, before, now_ns)
                 self.version += 1
+                self._changed[event.device.host] = self.version
+
+    def changed_since(self, version: int) -> list[str]:
+        """The hosts with events of jobs after that version; no other host's GPUs changed hands."""
+        return [host for host, changed in self._changed.items() if changed > version]
 
     def _take(self, event: Event) -> None:
         host, job = event.device.host, str(event.attributes["job"])

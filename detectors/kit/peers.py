@@ -19,6 +19,8 @@ from detectors.kit.readings import reading
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from detectors.kit.stats import grouped_median
+from pipeline.align import fresh
+from pipeline.distinct import numbered
 from pipeline.frame import Device, Frame
 from pipeline.job_names import base
 
@@ -37,6 +39,20 @@ HOLD_NS = 60 * 10**9
 
 # Settings that must be equal: a GPU with a lower limit or another MIG mode is no peer.
 SETTINGS = ("power_limit_enforced_milliwatts", "mig_mode_current", "sm_application_clock_megahertz")
+
+
+Numbers = NDArray[np.int64]
+
+
+class _Places(NamedTuple):
+    """What never changes of a tuple of devices: the rows of each host, each row's host, and what
+    of the same border and model has the same number.
+    """
+
+    devices: tuple[Device, ...]
+    rows_of: dict[str, list[int]]
+    host: Numbers
+    model: Numbers
 
 
 class Centred(NamedTuple):
@@ -68,6 +84,11 @@ class Peers:
         self._least = np.zeros(0, np.int64)
         self._job_of: list[str] = []
         self._seen: tuple[object, int] = (None, -1)
+        # of the rows as they were looked at last: their places, jobs by number (-1 for none), and
+        # what is alike in all but its job
+        self._places: _Places | None = None
+        self._names: dict[str, int] = {}
+        self._job_numbers = self._alike = np.zeros(0, np.int64)
 
     @staticmethod
     def fills() -> dict[str, Ring | int]:
@@ -92,8 +113,8 @@ class Peers:
         self.changed = np.zeros(len(self._columns), np.bool_)
         if differs.any() or moved[0] is not self._seen[0] or moved[1] != self._seen[1]:
             self._columns["settings"] = np.where(differs, now, settings)
-            self._seen = moved
-            self._regroup()
+            before, self._seen = self._seen[1], moved
+            self._regroup(before, settings_differ=bool(differs.any()))
             self.changed |= (differs & np.isfinite(settings)).any(axis=0)
         seen, here, unread = (
             self._columns["seen_ns"],
@@ -163,6 +184,7 @@ class Peers:
         def commit() -> None:
             jobs()
             self._job_of, self._group, self._least, self._seen = job_of, group, least, (None, -1)
+            self._places = None
 
         return commit
 
@@ -177,34 +199,86 @@ class Peers:
         """What no group goes beyond: the node, where nodes are joined."""
         return gpu.host if self._columns.joined else ""
 
-    def _regroup(self) -> None:
-        devices, settings = self._columns.all_devices, self._columns.whole("settings")
-        # NaN is unlike itself, and no setting is infinite.
-        known = np.where(np.isnan(settings), -np.inf, settings).T.tolist()
-        jobs = [self._job(device) for device in devices]
-        wide = [
-            (self._border(device), job, device.attributes.get("name", ""), *own)
-            for job, device, own in zip(jobs, devices, known, strict=True)
-        ]
-        members: dict[object, list[int]] = {}
-        for row, key in enumerate(wide):
-            if jobs[row]:
-                members.setdefault(key, []).append(row)
-        parts: list[tuple[list[int], int]] = []
-        for rows in members.values():
-            hosts: dict[str, list[int]] = {}
-            for row in rows:
-                hosts.setdefault(devices[row].host, []).append(row)
-            parts += [(peers, MIN_PEERS) for peers in hosts.values() if len(peers) >= MIN_PEERS]
-            few = [row for peers in hosts.values() if len(peers) < MIN_PEERS for row in peers]
-            parts += [(few, MIN_IN_JOB)] if len(few) >= MIN_IN_JOB else []
-        parts.sort(key=lambda part: part[0][0])  # in the order of rows, which makes medians cheap
-        self._group = np.full(len(devices), -1)
-        for number, (rows, _) in enumerate(parts):
-            self._group[rows] = number
-        self._least = np.array([least for _, least in parts], np.int64)
-        job_of = [base(job) for job in jobs]
-        before = self._job_of + job_of[len(self._job_of) :]
-        changed = np.array([new != old for new, old in zip(job_of, before, strict=True)], np.bool_)
+    def _regroup(self, version: int, *, settings_differ: bool) -> None:
+        """Group the rows; of jobs only those of hosts with events since that ``version`` are looked
+        up, as a cluster of thousands of GPUs has such an event every few seconds.
+        """
+        devices = self._columns.all_devices
+        places = None if self._places is None else _of_others(self._places, devices)
+        if places is None:
+            places = self._placed(devices)
+            self._names, self._job_numbers = {}, np.full(len(devices), -1)
+            rows, settings_differ = list(range(len(devices))), True
+        else:
+            hosts = self.jobs.changed_since(version)
+            rows = [row for host in hosts for row in places.rows_of.get(host, ())]
+        self._places, changed = places, np.zeros(len(devices), np.bool_)
+        for row in rows:
+            job = self._job(devices[row])
+            self._job_numbers[row] = self._names.setdefault(job, len(self._names)) if job else -1
+            if row >= len(self._job_of):
+                self._job_of.append(base(job))
+            elif self._job_of[row] != base(job):
+                changed[row], self._job_of[row] = True, base(job)
+        if settings_differ:
+            self._alike = places.model
+            # NaN is unlike itself, and no setting is infinite
+            for values in np.nan_to_num(self._columns.whole("settings"), nan=-np.inf):
+                self._alike = _together(self._alike, numbered(values)[1])
+        self._group, self._least = grouped(self._job_numbers, self._alike, places.host)
         self.changed = self._columns.here(changed)
-        self._job_of = job_of
+
+    def _placed(self, devices: tuple[Device, ...]) -> _Places:
+        rows_of: dict[str, list[int]] = {}
+        borders: dict[tuple[str, str], int] = {}
+        for row, device in enumerate(devices):
+            rows_of.setdefault(device.host, []).append(row)
+        host = np.zeros(len(devices), np.int64)
+        for number, rows in enumerate(rows_of.values()):
+            host[rows] = number
+        models = [(self._border(one), _model(one)) for one in devices]
+        model = np.array([borders.setdefault(one, len(borders)) for one in models], np.int64)
+        return _Places(devices, rows_of, host, model)
+
+
+def _of_others(places: _Places, devices: tuple[Device, ...]) -> _Places | None:
+    """The same places of devices that are others in what does not matter here; None where they are
+    not.
+    """
+    if len(devices) != len(places.devices):
+        return None
+    for row in fresh(places.devices, devices):
+        one, other = devices[row], places.devices[row]
+        if (one.host, one.id) != (other.host, other.id) or _model(one) != _model(other):
+            return None
+    return places._replace(devices=devices)
+
+
+def _model(gpu: Device) -> str:
+    return gpu.attributes.get("name", "")
+
+
+def grouped(job: Numbers, alike: Numbers, host: Numbers) -> tuple[Numbers, Numbers]:
+    """The group of each row, (row,), -1 for none, and how many of each group must work, (group,).
+
+    Rows of one ``job`` (-1 for none) that are ``alike`` are peers within their ``host`` where it
+    has at least MIN_PEERS of them; those of all other hosts together where they are MIN_IN_JOB.
+    Groups are numbered in the order of rows, which makes medians cheap.
+    """
+    group, rows = np.full(len(job), -1), np.flatnonzero(job >= 0)
+    wide = _together(job[rows], alike[rows])
+    within = _together(wide, host[rows])
+    few = np.bincount(within)[within] < MIN_PEERS
+    enough = ~few | (np.bincount(wide[few], minlength=len(rows))[wide] >= MIN_IN_JOB)
+    label = np.where(few, wide + len(rows), within)[enough]  # numbers of both are below len(rows)
+    first, number = numbered(label)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    group[rows[enough]] = rank[number]
+    return group, np.where(label[first[order]] < len(rows), MIN_PEERS, MIN_IN_JOB)
+
+
+def _together(a: Numbers, b: Numbers) -> Numbers:
+    """A number for each pair of numbers that occurs, from 0, (row,)."""
+    return numbered(a * (b.max(initial=0) + 1) + b)[1]

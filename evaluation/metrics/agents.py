@@ -5,6 +5,7 @@ arrays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Self
 
 from detectors.kit.snapshot import dump, load
@@ -33,14 +34,19 @@ class Agents:
         self._nodes = NodesOf(only)
         self._horizon, self._fusions = NodeHorizon(make, None, {}), NodeFusions(fuse)
         self._horizon.know(self._nodes.order)
-        self.found: list[Found] = []  # of the last observation
+        self.found: list[list[Found]] = []  # of the last observations
 
-    def update(self, observation: Observation) -> list[JudgedObservation]:
-        """Findings about an observation whose frames have their increments, one result per host of
-        which there is anything to say.
+    def update(self, observations: Sequence[Observation]) -> list[list[JudgedObservation]]:
+        """Findings about observations whose frames have their increments, one result per host of
+        which there is anything to say, of each.
         """
-        self.found = [self._horizon.find(*joined) for joined in self._nodes.joined(observation)]
-        return list(_fused(observation, self.found, self._fusions))
+        joined = [list(self._nodes.joined(one)) for one in observations]
+        found = iter(self._horizon.find([one for some in joined for one in some]))
+        self.found = [list(islice(found, len(some))) for some in joined]
+        return [
+            list(_fused(one, some, self._fusions))
+            for one, some in zip(observations, self.found, strict=True)
+        ]
 
     def alerts(
         self, findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]
@@ -77,11 +83,14 @@ class ShippedAgents:
         self._source, self._fuse = source, fuse
         self._fusions = NodeFusions(fuse)
 
-    def update(self, observation: Observation) -> list[JudgedObservation]:
-        """Results of an observation that the source has judged."""
+    def update(self, observations: Sequence[Observation]) -> list[list[JudgedObservation]]:
+        """Results of observations that the source has judged."""
         agents = self._source.panel
-        found = agents.found if isinstance(agents, Agents) else []
-        return list(_fused(observation, map(_as_shipped, found), self._fusions))
+        assert isinstance(agents, Agents)  # noqa: S101 - it is made of them
+        return [
+            list(_fused(one, map(_as_shipped, found), self._fusions))
+            for one, found in zip(observations, agents.found, strict=True)
+        ]
 
     def alerts(
         self, findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]

@@ -19,6 +19,8 @@ from pipeline.rates import Rates
 
 Make = Callable[[], Sequence[Detector]]
 Fuse = Callable[[], Fusion]
+# Observations that are judged detector by detector: its code and state stay near.
+AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +30,18 @@ class _Set:
     detectors: Sequence[Detector]
     fusion: Fusion | None
 
-    def update(self, observation: Observation) -> JudgedObservation:
-        findings = tuple(
-            finding for detector in self.detectors for finding in detector.update(observation)
-        )
-        return JudgedObservation(
-            observation,
-            findings,
-            () if self.fusion is None else tuple(self.fusion.update(observation, findings)),
-        )
+    def update(self, observations: Sequence[Observation]) -> list[JudgedObservation]:
+        found: list[list[Finding]] = [[] for _ in observations]
+        for detector in self.detectors:
+            for observation, findings in zip(observations, found, strict=True):
+                findings.extend(detector.update(observation))
+        return [
+            JudgedObservation(one, tuple(findings), self._fused(one, findings))
+            for one, findings in zip(observations, found, strict=True)
+        ]
+
+    def _fused(self, one: Observation, findings: Sequence[Finding]) -> tuple[Incident, ...]:
+        return () if self.fusion is None else tuple(self.fusion.update(one, findings))
 
     @property
     def memories(self) -> list[Detector | Fusion]:
@@ -64,10 +69,29 @@ class Panel:
         self._by_host = ByHost(only) if scope == "node" else None
         self._sets: dict[str, _Set] = {}
 
-    def update(self, observation: Observation) -> list[JudgedObservation]:
-        """Findings about an observation whose frames have their increments, one result per part."""
-        parts = [("", observation)] if self._by_host is None else self._by_host.split(observation)
-        return [self._set(host).update(part) for host, part in parts]
+    def update(self, observations: Sequence[Observation]) -> list[list[JudgedObservation]]:
+        """Findings about observations whose frames have their increments, one result per part of
+        each.
+        """
+        if self._by_host is None:
+            return [[judged] for judged in self._set("").update(observations)]
+        judged: list[list[JudgedObservation]] = [[] for _ in observations]
+        for host, parts in self._parts(observations).items():
+            some = self._set(host).update([part for _, part in parts])
+            for (number, _), one in zip(parts, some, strict=True):
+                judged[number].append(one)
+        return judged
+
+    def _parts(
+        self, observations: Sequence[Observation]
+    ) -> dict[str, list[tuple[int, Observation]]]:
+        """Those of each host, with the number of the observation that they are of."""
+        assert self._by_host is not None  # noqa: S101 - the caller looked
+        parts: dict[str, list[tuple[int, Observation]]] = {}
+        for number, observation in enumerate(observations):
+            for host, part in self._by_host.split(observation):
+                parts.setdefault(host, []).append((number, part))
+        return parts
 
     def alerts(
         self, findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]
@@ -123,8 +147,8 @@ def alerts_and_records(
 class Evaluated(Protocol):
     """What can be scored: it judges observations, may be restarted, and makes alerts."""
 
-    def update(self, observation: Observation, /) -> list[JudgedObservation]:
-        """Findings and incidents of an observation."""
+    def update(self, observations: Sequence[Observation], /) -> list[list[JudgedObservation]]:
+        """Findings and incidents of each of these observations, which come one after the other."""
 
     def alerts(
         self, findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]
@@ -146,7 +170,7 @@ class Candidate:
     """Detectors in a scope, their results, and whether a restarted twin, where it can have one
     (``restarts``), has the same results.
 
-    ``latest`` are the results of the last observation.
+    ``latest`` are the results of the last observations.
     """
 
     name: str
@@ -156,19 +180,23 @@ class Candidate:
     findings: list[Finding] = field(default_factory=list)
     # with the time of the update, unix ns
     incidents: list[tuple[int, Incident]] = field(default_factory=list)
-    latest: list[JudgedObservation] = field(default_factory=list)
+    latest: list[list[JudgedObservation]] = field(default_factory=list)
     twin: Evaluated | None = None
     compared: bool = False  # whether it ever had a twin
     differences: list[str] = field(default_factory=list)
 
-    def update(self, observation: Observation) -> None:
-        """Judge an observation, also by the twin where there is one."""
-        judged = self.latest = self.panel.update(observation)
-        for one in judged:
-            self.findings += one.findings
-            self.incidents += [(one.observation.time_ns, incident) for incident in one.incidents]
-        if self.twin is not None:
-            ours, twins = _as_text(judged), _as_text(self.twin.update(observation))
+    def update(self, observations: Sequence[Observation]) -> None:
+        """Judge observations, also by the twin where there is one."""
+        self.latest = self.panel.update(observations)
+        for judged in self.latest:
+            for one in judged:
+                self.findings += one.findings
+                self.incidents += [(one.observation.time_ns, each) for each in one.incidents]
+        if self.twin is None:
+            return
+        every = zip(observations, self.latest, self.twin.update(observations), strict=True)
+        for observation, judged, by_twin in every:
+            ours, twins = _as_text(judged), _as_text(by_twin)
             if ours != twins:
                 names = sorted({name for name, _ in (*ours, *twins)})
                 self.differences.append(
@@ -220,8 +248,12 @@ def judge(
     """
     rates: dict[tuple[str, str], Rates] = {}
     running: dict[tuple[str, str], Event] = {}
+    waiting: list[Observation] = []
     last_ns, ahead, part_at_ns = 0, list(restarts), None
     for observation in observations:
+        turns = (restart_at_ns, part_at_ns, ahead[0][0] if ahead else None)
+        if any(at_ns is not None and observation.time_ns >= at_ns for at_ns in turns):
+            _update(candidates, waiting)
         if restart_at_ns is not None and observation.time_ns >= restart_at_ns:
             part_at_ns = None if compare_ns is None else observation.time_ns + compare_ns
             restart_at_ns = None
@@ -239,10 +271,20 @@ def judge(
             # a source that starts reports the jobs it finds
             complete = replace(complete, events=(*running.values(), *complete.events))
         _follow(running, observation)
-        for candidate in candidates:
-            candidate.update(complete)
+        waiting.append(complete)
+        if len(waiting) == AT_ONCE:
+            _update(candidates, waiting)
         last_ns = max(last_ns, observation.time_ns)
+    _update(candidates, waiting)
     return last_ns
+
+
+def _update(candidates: Sequence[Candidate], waiting: list[Observation]) -> None:
+    """Each candidate judges what waits; nothing does then."""
+    if waiting:
+        for candidate in candidates:
+            candidate.update(waiting)
+    waiting.clear()
 
 
 def _follow(running: dict[tuple[str, str], Event], observation: Observation) -> None:

@@ -18,7 +18,7 @@ from pipeline.observation import Observation
 
 
 class Shipped:
-    """Takes the results of another candidate, which must have judged the observation before: the
+    """Takes the results of another candidate, which must have judged the observations before: the
     same findings, those in shadow mode as records, merged again.
     """
 
@@ -26,9 +26,9 @@ class Shipped:
         self._source, self._fuse = source, fuse
         self._fusions: dict[str, Fusion] = {}
 
-    def update(self, _observation: Observation) -> list[JudgedObservation]:
-        """Results of an observation that the source has judged."""
-        return [self._as_shipped(judged) for judged in self._source.latest]
+    def update(self, _observations: Sequence[Observation]) -> list[list[JudgedObservation]]:
+        """Results of observations that the source has judged."""
+        return [[self._as_shipped(judged) for judged in some] for some in self._source.latest]
 
     def alerts(
         self, findings: Sequence[Finding], incidents: Sequence[tuple[int, Incident]]

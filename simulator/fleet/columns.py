@@ -191,7 +191,7 @@ class Columns:
                 np.empty_like(self.counters),
                 np.empty_like(self.observed),
             )
-            self._buffers = [*self._buffers[-3:], buffer]
+            self._buffers = [*self._buffers[-19:], buffer]
         if buffer.version != self._version:
             buffer.gauges[:], buffer.counters[:], buffer.observed[:] = (
                 self.gauges,

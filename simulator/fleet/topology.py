@@ -57,7 +57,7 @@ class Topology:
     in_blocks: bool = False
     railed: frozenset[int] = frozenset()  # nodes of whose ports no more than the rail is known
 
-    @property
+    @cached_property
     def hosts(self) -> tuple[str, ...]:
         """Names of all nodes."""
         return tuple(host_name(node) for node in range(self.nodes))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from detectors.kit.columns import Columns
-from detectors.kit.peers import Peers
+from detectors.kit.peers import MIN_IN_JOB, MIN_PEERS, Peers, grouped
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, frame_of
 from pipeline.observation import Event, Observation, Value
@@ -65,3 +66,56 @@ def test_what_was_learnt_of_a_job_is_valid_for_its_next_step() -> None:
     assert not changes("71.0")
     assert not changes("71.1")
     assert changes("72.0")
+
+
+def in_plain_words(
+    job: list[int], alike: list[int], host: list[int]
+) -> tuple[list[frozenset[int]], list[int]]:
+    """The rows of each group and how many must work, by loops."""
+    members: dict[tuple[int, int], dict[int, list[int]]] = {}
+    for row, (j, a, h) in enumerate(zip(job, alike, host, strict=True)):
+        if j >= 0:
+            members.setdefault((j, a), {}).setdefault(h, []).append(row)
+    parts = []
+    for hosts in members.values():
+        parts += [(rows, MIN_PEERS) for rows in hosts.values() if len(rows) >= MIN_PEERS]
+        few = [row for rows in hosts.values() if len(rows) < MIN_PEERS for row in rows]
+        parts += [(sorted(few), MIN_IN_JOB)] if len(few) >= MIN_IN_JOB else []
+    parts.sort(key=lambda part: part[0][0])
+    return [frozenset(rows) for rows, _ in parts], [least for _, least in parts]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_groups_are_those_that_the_rule_says(seed: int) -> None:
+    """GPUs of any hosts, jobs and settings, in any order."""
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(0, 200))
+    job, alike, host = (rng.integers(low, rng.integers(1, 12), rows) for low in (-1, 0, 0))
+    group, least = grouped(job, alike, host)
+    wanted, needed = in_plain_words(job.tolist(), alike.tolist(), host.tolist())
+    found = [frozenset(np.flatnonzero(group == number).tolist()) for number in range(len(least))]
+    assert (found, least.tolist()) == (wanted, needed)
+    assert set(group[group >= 0].tolist()) == set(range(len(wanted)))
+
+
+def test_jobs_of_other_hosts_are_looked_up_only_when_they_change() -> None:
+    """What is remembered between frames gives the same groups as looking at everything again."""
+    rng = np.random.default_rng(1)
+    gpus = [Device(f"n{n}", "gpu", f"n{n}/{g}") for n in range(5) for g in range(8)]
+    kept = Peers(Columns(**Peers.fills()))
+    every: list[Event] = []
+    for second in range(60):
+        host = f"n{rng.integers(5)}"
+        own = rng.permutation([gpu.id for gpu in gpus if gpu.host == host])[: rng.integers(9)]
+        facts: dict[str, Value] = {"job": f"j{rng.integers(3)}", "gpus": " ".join(own.tolist())}
+        at_ns = BEGIN_NS + second * SECOND_NS
+        every.append(Event(at_ns, 0, Device(host, "node", host), "job_started", facts))
+        values = {"power_limit_enforced_milliwatts": float(rng.choice([5e5, 7e5]))}
+        frame = frame_of("gpu", [(gpu, values) for gpu in gpus], at_ns, at_ns)
+        fresh = Peers(Columns(**Peers.fills()))
+        kept.jobs.take(every[-1:])
+        fresh.jobs.take(every)
+        for peers in (kept, fresh):
+            peers._columns.show(frame)
+            peers.look(frame)
+        assert kept.group.tolist() == fresh.group.tolist()
