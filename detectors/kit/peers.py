@@ -87,7 +87,7 @@ class Peers:
         # of the rows as they were looked at last: their places, jobs by number (-1 for none), and
         # what is alike in all but its job
         self._places: _Places | None = None
-        self._names: dict[str, int] = {}
+        self._number_of, self._numbered = dict[str, int](), 0  # jobs, and how many there were
         self._job_numbers = self._alike = np.zeros(0, np.int64)
 
     @staticmethod
@@ -207,7 +207,7 @@ class Peers:
         places = None if self._places is None else _of_others(self._places, devices)
         if places is None:
             places = self._placed(devices)
-            self._names, self._job_numbers = {}, np.full(len(devices), -1)
+            self._job_numbers = np.full(len(devices), -1)
             rows, settings_differ = list(range(len(devices))), True
         else:
             hosts = self.jobs.changed_since(version)
@@ -215,7 +215,7 @@ class Peers:
         self._places, changed = places, np.zeros(len(devices), np.bool_)
         for row in rows:
             job = self._job(devices[row])
-            self._job_numbers[row] = self._names.setdefault(job, len(self._names)) if job else -1
+            self._job_numbers[row] = self._number(job) if job else -1
             if row >= len(self._job_of):
                 self._job_of.append(base(job))
             elif self._job_of[row] != base(job):
@@ -227,6 +227,15 @@ class Peers:
                 self._alike = _together(self._alike, numbered(values)[1])
         self._group, self._least = grouped(self._job_numbers, self._alike, places.host)
         self.changed = self._columns.here(changed)
+
+    def _number(self, job: str) -> int:
+        """Of a job; those of jobs that are over are forgotten in time."""
+        if job not in self._number_of:
+            if len(self._number_of) > 2 * len(self._job_numbers):
+                here = set(self._job_numbers.tolist())
+                self._number_of = {name: n for name, n in self._number_of.items() if n in here}
+            self._number_of[job], self._numbered = self._numbered, self._numbered + 1
+        return self._number_of[job]
 
     def _placed(self, devices: tuple[Device, ...]) -> _Places:
         rows_of: dict[str, list[int]] = {}

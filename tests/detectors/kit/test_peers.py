@@ -68,6 +68,22 @@ def test_what_was_learnt_of_a_job_is_valid_for_its_next_step() -> None:
     assert changes("72.0")
 
 
+def test_jobs_that_are_over_are_not_kept() -> None:
+    """A gateway sees thousands of jobs a day; each begins anew for the GPUs that it takes."""
+    columns, node = Columns(**Peers.fills()), Device("n1", "node", "n1")
+    peers, gpus = Peers(columns), [Device("n1", "gpu", f"GPU-{n}") for n in range(8)]
+    frame = frame_of("gpu", [(gpu, {"sm_clock_megahertz": 1500.0}) for gpu in gpus], BEGIN_NS, 0)
+    for number in range(200):
+        own = gpus[number % 2 * 4 :][:4]  # one half of the node after the other
+        facts: dict[str, Value] = {"job": f"j{number}", "gpus": " ".join(gpu.id for gpu in own)}
+        peers.jobs.take([Event(BEGIN_NS, 0, node, "job_started", facts)])
+        columns.show(frame)
+        peers.look(frame)
+        assert peers.size(0) == 4
+        assert peers.changed.tolist() == [number > 0 and gpu in own for gpu in gpus]
+    assert len(peers._number_of) <= 2 * len(gpus) + 1
+
+
 def in_plain_words(
     job: list[int], alike: list[int], host: list[int]
 ) -> tuple[list[frozenset[int]], list[int]]:
