@@ -25,8 +25,9 @@ from evaluation.runs import log
 from evaluation.runs.by_cadence import by_cadence
 from evaluation.runs.by_checkpoint import by_checkpoint
 from evaluation.runs.by_detector import by_detector
+from evaluation.runs.code import ROOT, code_hash
 from evaluation.runs.cost_estimate import seconds_of
-from evaluation.runs.plan import ROOT, Wanted, code_hash, jobs_of, results_of, still_good
+from evaluation.runs.plan import Wanted, jobs_of, results_of, still_good
 from evaluation.runs.pool import run_jobs
 from evaluation.runs.report import report_of
 from evaluation.runs.run import Job

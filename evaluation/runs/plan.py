@@ -11,20 +11,6 @@ from typing import Any
 from evaluation.metrics.scope import Scope
 from evaluation.runs.run import OURS, Job, Split
 from evaluation.runs.scenarios import scenario as scenario_of
-from pipeline.code_hash import code_hash as hash_of
-
-ROOT = Path(__file__).resolve().parents[2]
-# What a result depends on: who renders, who judges, who scores.
-PARTS = (
-    "pipeline",
-    "detectors",
-    "simulator",
-    "evaluation/runs",
-    "evaluation/metrics",
-    "evaluation/baselines",
-    "evaluation/independent",
-    "collector/sources/kmsg",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +68,6 @@ def _magnitudes(scenario: str, asked: Sequence[str]) -> Iterator[str]:
             yield from (f"{value:g}" for value in swept.sweep if value != swept.nominal)
         elif swept is not None:
             yield magnitude
-
-
-def code_hash(root: Path = ROOT) -> str:
-    """Hash of all code and tables that a result depends on."""
-    return hash_of(root, PARTS)
 
 
 def still_good(folder: Path, job: Job, code: str) -> bool:

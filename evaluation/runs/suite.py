@@ -83,6 +83,7 @@ WANTED = {
     "F47": 210,
     "F48": 210,
     "F49": 210,
+    "F55": 210,
 }
 SEVERAL = "together"  # family of scenarios whose faults are of any class
 # Times as many nodes for as many cases: at its own size nearly every node has a GPU whose paste

@@ -16,7 +16,7 @@ import pytest
 
 from collector.cli.main import main
 from evaluation import score as score_run
-from evaluation.runs.plan import Wanted, code_hash, jobs_of, still_good
+from evaluation.runs.plan import Wanted, jobs_of, still_good
 from evaluation.runs.pool import Done, run_jobs, run_task
 from evaluation.runs.run import OURS, SHIPPED, Job, run_job
 from pipeline.pieces import interface
@@ -147,18 +147,6 @@ def test_baselines_are_asked_once_and_only_nominal_runs_are_restarted() -> None:
         (("ours", "node"), ("ours", "fleet"), ("gpud", "fleet"))
     }
     assert {job.magnitude for job in jobs if job.restart} == {"nominal"}
-
-
-def test_results_depend_on_all_code_that_makes_them(tmp_path: Path) -> None:
-    """A changed line in a detector is another hash; a file that no result depends on is not."""
-    (tmp_path / "detectors").mkdir()
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "detectors" / "a.py").write_text("x = 1\n")
-    first = code_hash(tmp_path)
-    (tmp_path / "docs" / "b.py").write_text("y = 1\n")
-    assert code_hash(tmp_path) == first
-    (tmp_path / "detectors" / "a.py").write_text("x = 2\n")
-    assert code_hash(tmp_path) != first
 
 
 @pytest.mark.slow

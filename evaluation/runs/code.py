@@ -1,0 +1,63 @@
+"""Which code a result depends on: what renders, judges and scores a run. Plans and reports change
+no result.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = "evaluation.runs.run"
+# Where a result's code and tables may be: other sources of the agent are imported beside that of
+# the kernel log, and read nothing in a run.
+PARTS = ("pipeline", "detectors", "simulator", "evaluation", "collector/sources/kmsg")
+TABLES = (".toml", ".csv")
+
+
+def code_hash(root: Path = ROOT) -> str:
+    """Of all files that a result depends on, by their names."""
+    made = hashlib.blake2b(digest_size=8)
+    for path in sorted(files(root)):
+        made.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return made.hexdigest()
+
+
+def files(root: Path = ROOT) -> set[Path]:
+    """Modules of PARTS that a run imports, directly or not, and all tables there."""
+    parts = [root / part for part in PARTS]
+    tables = {path for part in parts for path in part.rglob("*") if path.suffix in TABLES}
+    return tables | {one for one in _imported(root, RUN) if any(map(one.is_relative_to, parts))}
+
+
+def _imported(root: Path, module: str) -> set[Path]:
+    found: set[Path] = set()
+    waiting = [module]
+    while waiting:
+        names = waiting.pop().split(".")
+        for count in range(1, len(names) + 1):  # packages are imported before what is in them
+            path = _path(root, names[:count])
+            if path is not None and path not in found:
+                found.add(path)
+                waiting += _imports(path)
+    return found
+
+
+def _path(root: Path, names: list[str]) -> Path | None:
+    folder = root.joinpath(*names)
+    for path in (folder / "__init__.py", folder.with_suffix(".py")):
+        if path.is_file():
+            return path
+    return None
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Modules, and names that may be modules."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
