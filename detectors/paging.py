@@ -48,7 +48,6 @@ PROVED = frozenset(
         "nvlink_fabric",
         "pcie",
         "power_limit",
-        "slow_node",
         "straggler",
         "thermal_resistance",
         "throttle",

@@ -17,6 +17,11 @@ MISSING: Mapping[str, str] = {
         "To be a ticket it needs recall of what a job waits for (797 of 1,050 as an agent alone), "
         f"and {_HISTORY}."
     ),
+    "slow_node": (
+        "recall of an agent alone: 168 of 209 nodes that run 10 % slow (F55) within 20 minutes, as "
+        "it waits for equal load where load comes and goes, and for clocks that wander less. A "
+        "gateway, which has a job's other nodes to compare with, found 207 of 209 in 10 minutes."
+    ),
     "outlier": "a class of fault that it alone finds: so far other detectors find the same.",
     "fec_tail": (
         "recall: of 210 tails under tides, noise and steps (F48) it found 125 in 30 hours and 174 "
