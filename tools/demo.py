@@ -91,7 +91,7 @@ class NodeTerminal(Terminal):
             "minutes. Ctrl-C ends the demo."
         )
         say(
-            "Paging is enabled for all detectors. By default, those that learn a baseline run in "
+            "Paging is enabled for all detectors. By default, some of them run in "
             "shadow mode (docs/detectors.md)."
         )
         if not self._day.steps:
