@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from collector.replaying.stored import Span
 from collector.replaying.width import nodes_at_once
 from detectors.paging import judge_in_service
 from evaluation.metrics.scope import ByHost
+from evaluation.runs.run import periods_of
 from pipeline.clock import SystemClock
 from pipeline.finding import Finding, Incident
 from pipeline.judge import Judge
@@ -38,19 +40,18 @@ from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.files.wal import Wal, segments
 from pipeline.store.keep.compact import compact
 from pipeline.store.keep.seal import seal
-from simulator.fleet import load_scenario, render
+from simulator.fleet import Run, load_scenario, render
 from tests.fakes import FakeClock
 from tests.pipeline.store.days import later
 
-SEED, SOURCES = 7, ("nvml", "infiniband", "kmsg", "host", "nccl", "waits")
+SEED = 7
 DAYS, DAY_S = 30.0, 86_400
 MONTH_HOURS = DAYS * 24
 GOAL_HOURS, MAX_MIB = 1.0, 2048.0
 
 
-def observations(scenario: str, nodes: int, step_s: float, hours: float) -> Iterator[Observation]:
+def observations(run: Run) -> Iterator[Observation]:
     """As each agent of the fleet has read them."""
-    run = render(load_scenario(scenario), SEED, step_s=step_s, days=hours / 24, nodes=nodes)
     cut, count = ByHost(), dict[str, int]()
     for whole in run.observations():
         for host, part in cut.split(whole):
@@ -62,18 +63,18 @@ def observations(scenario: str, nodes: int, step_s: float, hours: float) -> Iter
 class Fleet:
     """Agents that write a store, of which the first ``live`` judge what they read."""
 
-    def __init__(self, root: Path, step_s: float, live: int = 0) -> None:
-        self._root, self._step_s, self._most = root, step_s, live
+    def __init__(self, root: Path, run: Run, live: int = 0) -> None:
+        self._root, self._run, self._most = root, run, live
         self._logs: dict[str, Wal] = {}
         self._day = 0
         self.live: dict[str, Judge] = {}
         self.found = 0
 
-    def write(self, seen: Iterator[Observation]) -> None:
+    def write(self) -> None:
         """Into the store, a day at a time: of those that are over all files are sealed and
         compacted.
         """
-        for one in seen:
+        for one in observations(self._run):
             day = one.time_ns // (DAY_S * 10**9)
             if self._day and day != self._day:
                 self.seal()
@@ -88,7 +89,6 @@ class Fleet:
             log.close()
             for segment in segments(self._root.parent / "logs" / host):
                 seal(segment, self._root, "c1")
-                segment.unlink(missing_ok=True)
         self._logs.clear()
 
     def _log(self, host: str) -> Wal:
@@ -105,7 +105,7 @@ class Fleet:
         if one.host not in self.live:
             if len(self.live) == self._most:
                 return one, (), ()
-            periods_s = dict.fromkeys(SOURCES, self._step_s)
+            periods_s = periods_of(self._run)
             self.live[one.host] = judge_in_service(SelfMetrics(), SystemClock(), periods_s)
         judged = self.live[one.host].judge(one)
         self.found += len(judged.findings)
@@ -113,12 +113,16 @@ class Fleet:
 
 
 def replayed(root: Path, *options: str) -> tuple[float, str, str]:
-    """CPU seconds of a replay of all, what it prints, and what it says at its end."""
+    """CPU seconds of a replay, what it prints, and what it says at its end, which is a count of
+    observations.
+    """
     printed, said = StringIO(), StringIO()
     began = time.process_time()
     with redirect_stdout(printed), redirect_stderr(said):
         tocsin(["replay", "--from", str(root), *options])
-    return time.process_time() - began, printed.getvalue(), said.getvalue().splitlines()[-1]
+    last = said.getvalue().splitlines()[-1]
+    assert "observations" in last, last
+    return time.process_time() - began, printed.getvalue(), last
 
 
 def compared(root: Path, fleet: Fleet) -> bool:
@@ -150,17 +154,16 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=3.0, help="of simulated time")
     parser.add_argument("--scenario", default="H00")
     parser.add_argument("--live", type=int, default=0, help="nodes whose agents judge beside it")
-    parser.add_argument("--at", type=Path, help="folder for the store; default: a temporary one")
     args = parser.parse_args()
     pa.set_cpu_count(1)
-    with tempfile.TemporaryDirectory(dir=args.at) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         warm, root = Path(folder) / "warm" / "store", Path(folder) / "fleet" / "store"
-        first = observations(args.scenario, 2, args.step, 10 * args.step / 3600)
-        Fleet(warm, args.step).write(first)  # modules are loaded
+        world = partial(render, load_scenario(args.scenario), SEED, step_s=args.step)
+        Fleet(warm, world(days=10 * args.step / DAY_S, nodes=2)).write()  # modules are loaded
         replayed(warm)
-        fleet = Fleet(root, args.step, args.live)
+        fleet = Fleet(root, world(days=args.hours / 24, nodes=args.nodes), args.live)
         began = time.process_time()
-        fleet.write(observations(args.scenario, args.nodes, args.step, args.hours))
+        fleet.write()
         print(f"written in {time.process_time() - began:,.0f} s of CPU")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         at_once = nodes_at_once(root, hours_in(root, Span()))

@@ -26,9 +26,10 @@ from pipeline.judge import Judge
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 
-# On unseen seeds and as agents alone, the lower 95 % bound of their recall is at least 0.9, with no
-# page on healthy fleets (docs/scores.md, What may alert), and worlds of another author gave them no
-# false page and few false tickets.
+# Those that read what the driver, the kernel, a counter or a job's own library reports, and the one
+# of stalled jobs. The others where agents alone find their faults on unseen seeds (lower 95 % bound
+# at least 0.9), with no page on healthy fleets (docs/scores.md, What may alert), and few false
+# tickets in worlds of another author.
 PROVED = frozenset(
     {
         "availability",

@@ -10,9 +10,15 @@ KINDS = (".py", ".toml", ".csv")
 
 
 def code_hash(root: Path, parts: Iterable[str]) -> str:
-    """Of all files of these folders below ``root``, by their names."""
+    """Of all files of these folders below ``root``."""
+    return files_hash(
+        root, {path for part in parts for path in (root / part).rglob("*") if path.suffix in KINDS}
+    )
+
+
+def files_hash(root: Path, files: Iterable[Path]) -> str:
+    """Of these files below ``root``, by their names."""
     made = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        for path in sorted(p for p in (root / part).rglob("*") if p.suffix in KINDS):
-            made.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    for path in sorted(files):
+        made.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
     return made.hexdigest()

@@ -199,7 +199,7 @@ def _parts(devices: Iterable[Device]) -> dict[FaultSite, int]:
         if device.host and (place.level, place.name) != ("switch", device.host):
             hosts.append(device.host)
     nodes = {FaultSite("node", host): count for host, count in Counter(hosts).items()}
-    return nodes | Counter(places)
+    return {**nodes, **Counter(places)}
 
 
 def _racks(devices: Iterable[Device]) -> dict[str, str]:

@@ -5,9 +5,10 @@ no result.
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+
+from pipeline.code_hash import files_hash
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "evaluation.runs.run"
@@ -19,10 +20,7 @@ TABLES = (".toml", ".csv")
 
 def code_hash(root: Path = ROOT) -> str:
     """Of all files that a result depends on, by their names."""
-    made = hashlib.blake2b(digest_size=8)
-    for path in sorted(files(root)):
-        made.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
-    return made.hexdigest()
+    return files_hash(root, files(root))
 
 
 def files(root: Path = ROOT) -> set[Path]:

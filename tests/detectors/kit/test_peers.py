@@ -69,7 +69,7 @@ def test_what_was_learnt_of_a_job_is_valid_for_its_next_step() -> None:
 
 
 def test_jobs_that_are_over_are_not_kept() -> None:
-    """A gateway sees thousands of jobs a day; each begins anew for the GPUs that it takes."""
+    """A gateway sees thousands of jobs a day; the GPUs that each takes start from nothing."""
     columns, node = Columns(**Peers.fills()), Device("n1", "node", "n1")
     peers, gpus = Peers(columns), [Device("n1", "gpu", f"GPU-{n}") for n in range(8)]
     frame = frame_of("gpu", [(gpu, {"sm_clock_megahertz": 1500.0}) for gpu in gpus], BEGIN_NS, 0)
