@@ -48,6 +48,7 @@ PROVED = frozenset(
         "nvlink",
         "nvlink_fabric",
         "pcie",
+        "power",
         "power_limit",
         "straggler",
         "thermal_resistance",

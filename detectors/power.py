@@ -8,7 +8,7 @@ stragglers are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from detectors.kit.instants import Times, ago
 from detectors.kit.literature import SILICON
 from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.peers import ACTIVE_PERCENT, Peers
-from detectors.kit.readings import per_second, reading
+from detectors.kit.readings import duty, per_second, reading
 from detectors.kit.regression import CAUSES, Regressions
 from detectors.kit.stateful import Numbers
 from pipeline.finding import Finding
@@ -35,6 +35,9 @@ WARNING = "warning"
 LIMIT = Limit(0.10, 5.0, 10)  # ln units; proposed, so a ticket at most
 # of tensor and of memory activity: a kernel that waits for others is busy and computes nothing
 IDLE_PERCENT = 2.0
+# Of a block, held back by a limit or by heat: then power is what is given and the clock follows, as
+# good as each die is.
+REASONS, HELD = ("power_cap", "sw_thermal", "hw_thermal", "hw_power_brake"), 0.05
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
 FAULT = "power"
@@ -70,7 +73,8 @@ PAGE = Page(
 
 class Power(Blockwise):
     """A ticket when a working GPU draws 10 % less for ten minutes than its clock and activity, its
-    peers and its past imply.
+    peers and its past imply. Nothing is said while a limit or heat holds back its clocks, or those
+    of most of its peers.
 
     It ends after five blocks within half of that. What is accepted: another job, and a setting that
     was changed (power limit, clock lock, MIG), begin a new baseline; another load is what all peers
@@ -81,10 +85,10 @@ class Power(Blockwise):
     """
 
     name = "power"
-    version = 3
+    version = 4
 
     def __init__(self) -> None:
-        names = ("watts", "used", *CAUSES)
+        names = ("watts", "used", "held", *CAUSES)
         fills = BlockMeans.fills(*names) | DualBaseline.fills(WARNING) | {"good": 0, "lasted": 0}
         columns = Columns(**fills, **Peers.fills(), reported=False)
         self._numbers = Numbers(**DualBaseline.numbers())
@@ -119,6 +123,7 @@ class Power(Blockwise):
             "dram": dram / 100,
             "watts": watts,
             "used": used,
+            "held": np.fmax.reduce([columns.wide(duty(frame, reason)) for reason in REASONS]),
         }
         self._means.add(**{name: np.where(works, x, np.nan) for name, x in samples.items()})
 
@@ -134,7 +139,7 @@ class Power(Blockwise):
             for name in ("tensor", "dram")
         ]
         x = np.stack([clock, *others])
-        y = p - self._model.predict(x)
+        y = np.where(self._held(means), np.nan, p - self._model.predict(x))
         judged = self._lanes.judge(y)
         yield from self._report(judged, at)
         yield from self._end(y, judged.share_of_limit(WARNING), at)
@@ -145,6 +150,12 @@ class Power(Blockwise):
             & (columns[f"run_{ACROSS}"] == 0)
         )
         self._model.learn(x, p - self._lanes.job.b, clean & np.isfinite(judged.r))
+
+    def _held(self, means: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+        """Where the clocks of a GPU, or of most of its peers, were held back, (row,)."""
+        own = np.nan_to_num(means["held"])
+        above = np.nan_to_num(self._peers.centred(own, means["used"]).d)
+        return np.asarray((own > HELD) | (own - above > HELD))
 
     def _report(self, judged: BlockResiduals, at: Times) -> Iterator[Finding]:
         columns, in_job = self._columns, self._lanes.reached(WARNING)

@@ -27,11 +27,6 @@ MISSING: Mapping[str, str] = {
         "recall: of 210 tails under tides, noise and steps (F48) it found 125 in 30 hours and 174 "
         "in three days; and the history of a real NVLink 5 or PAM4 link, of which none was seen."
     ),
-    "power": (
-        "few false tickets in worlds of another author: 46 in 159 GPU-months, of GPUs that draw "
-        "less in some hours at equal clock and activity; the suite's worlds gave none (233 of 244 "
-        "found). Half the magnitude is below its limit of 10 %."
-    ),
     "power_cap": (
         "recall: 103 of 175 within 15 minutes (F47), most others later; and few false tickets in "
         "worlds of another author (8 in 159 GPU-months)."

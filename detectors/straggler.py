@@ -35,8 +35,9 @@ INSIDE = {CRITICAL: Limit(0.07, 5.0, 3), WARNING: Limit(0.05, 4.0, 5)}
 BETWEEN = Limit(0.10, 5.0, 10)
 # A slow-down that comes and goes: at least so many separate excursions below the critical limit in
 # the last 60 blocks of work, and so many blocks of them: a twelfth, which a dip of two minutes
-# every twelve always leaves.
-EXCURSIONS, MIN_HITS, HOUR = 4, 5, 60
+# every twelve always leaves. Where clocks are read twice a minute, one low reading is half of a
+# block: a block beside it must have part in the excursion.
+EXCURSIONS, MIN_HITS, HOUR, PART = 4, 5, 60, 0.25
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
 IDLE_BLOCKS = 30  # a GPU that idled this long begins another job, whatever the scheduler reports
@@ -90,15 +91,17 @@ class Straggler(Blockwise):
     """
 
     name = "straggler"
-    version = 3
+    version = 5
 
     def __init__(self) -> None:
-        # history: a bit per block of the last 60, the newest is bit 0: below the critical limit
+        # history: a bit per block of the last 60, the newest is bit 0: it and the one before are an
+        # excursion below the critical limit; before: the share of that limit the last one used up
         fills = (
             BlockMeans.fills(*MEANS)
             | DualBaseline.fills(*INSIDE)
             | Regime.fills()
             | dict.fromkeys(("history", "good", "lasted", "idle"), 0)
+            | {"before": 0.0}
         )
         columns = Columns(**fills, **Peers.fills(), reported_level=NO_LEVEL)
         self._numbers = Numbers(**DualBaseline.numbers())
@@ -132,7 +135,7 @@ class Straggler(Blockwise):
         keep = self._columns["reported_level"] > NO_LEVEL
         self._lanes.next_job(rows, keep)
         self._regime.forget(rows & ~keep)
-        self._columns.reset(rows & ~keep, "history")
+        self._columns.reset(rows & ~keep, "history", "before")
 
     def _block(self, at: Times) -> Iterator[Finding]:
         """Judge, then learn: rows under suspicion teach nothing."""
@@ -140,10 +143,7 @@ class Straggler(Blockwise):
         worked = np.isfinite(means["d"])
         y = self._usable(means)
         judged = self._lanes.judge(y)
-        history = columns["history"] << 1 | (judged.r < -judged.limits[CRITICAL])
-        columns["history"] = np.where(
-            np.isfinite(judged.r), history & ((1 << HOUR) - 1), columns["history"]
-        )
+        self._remember(-judged.r / judged.limits[CRITICAL])
         yield from self._report(judged, at)
         yield from self._end(y, judged.share_of_limit(WARNING), at)
         self._lanes.learn(y, columns["reported_level"] > NO_LEVEL)
@@ -151,6 +151,16 @@ class Straggler(Blockwise):
         if woke.any():
             self._next_job(woke)
         columns["idle"] = np.where(worked, 0, columns["idle"] + 1)
+
+    def _remember(self, used: NDArray[np.float64]) -> None:
+        """Keep whether this block and the one before are an excursion, by the share of the critical
+        limit that it uses up, (row,), NaN where it is no evidence.
+        """
+        columns, before = self._columns, self._columns["before"]
+        hit = (np.fmax(used, before) > 1) & (np.fmin(used, before) > PART)
+        history = (columns["history"] << 1 | hit) & ((1 << HOUR) - 1)
+        columns["history"] = np.where(np.isfinite(used), history, columns["history"])
+        columns["before"] = np.where(np.isfinite(used), used, before)
 
     def _usable(self, means: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         """Distance from the peers, (row,), NaN where the block is no evidence: its level is not the
@@ -169,7 +179,7 @@ class Straggler(Blockwise):
         page = lanes.reached(CRITICAL)
         flickers = (
             self._flickered()
-            & (columns["history"] & 1 == 1)
+            & (columns["before"] > 1)
             & (np.bitwise_count(columns["history"]) >= MIN_HITS)
         )
         in_job = page | lanes.reached(WARNING) | flickers
@@ -211,7 +221,7 @@ class Straggler(Blockwise):
         columns["reported_level"][good | normal] = NO_LEVEL
         if normal.any():
             self._lanes.accept(normal)
-            columns.reset(normal, "history")
+            columns.reset(normal, "history", "before")
 
     def _flickered(self) -> NDArray[np.bool_]:
         history = self._columns["history"]
@@ -247,7 +257,7 @@ class Straggler(Blockwise):
                     f"{loss:.1%} below that in the last minute, {blocks} minutes in a row below "
                     f"the limit; all GPUs spread by {lane.spread(row):.1%}"
                 ),
-                f"{hits} of its last {HOUR} minutes of work below the critical limit",
+                f"{hits} of its last {HOUR} minutes of work in dips below the critical limit",
             ),
             -100 * loss,
             0.0,

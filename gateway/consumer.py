@@ -64,6 +64,7 @@ class Consumer:
     stored are delivered seconds later.
 
     ``resume`` is asked once which message of the stream comes next, 0 for those since then.
+    ``client`` may be replaced by another once it is closed; what was read stays so.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Consumer:
         *,
         clock: Clock = SYSTEM,
     ) -> None:
-        self._client, self._subject = client, subjects.frames(cluster, "*").replace("_2a", "*")
+        self.client, self._subject = client, subjects.frames(cluster, "*").replace("_2a", "*")
         self._since_ns = since_ns
         self._resume = resume
         self._next = 0  # sequence that comes next; 0 where nothing came yet
@@ -85,8 +86,8 @@ class Consumer:
         self.read_ns = 0
 
     async def messages(self) -> AsyncIterator[Message]:
-        """For ever: the broker may go and come back."""
-        while True:
+        """Until the client is closed: the broker may go and come back."""
+        while not self.client.is_closed:
             try:
                 async for message in self._reading():
                     self.trouble = ""
@@ -97,7 +98,7 @@ class Consumer:
 
     async def _reading(self) -> AsyncIterator[Message]:
         """Until the stream is another one; raises where the broker does not answer."""
-        stream = self._client.jetstream()
+        stream = self.client.jetstream()
         info = await stream.stream_info(STREAM)
         if self._created is None:
             self._next = await self._resume(_name(info.created))
@@ -135,7 +136,8 @@ class Consumer:
                     self._next = message.sequence + 1
                     yield message
         finally:
-            await subscription.unsubscribe()
+            with contextlib.suppress(*CALLS):  # a closed client has none
+                await subscription.unsubscribe()
 
     def _from(self) -> ConsumerConfig:
         if self._next:

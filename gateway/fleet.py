@@ -7,7 +7,7 @@ come to the same verdict.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import thread_time
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from detectors.kit.stateful import from_text_array, text_array
 from gateway.arrivals import Arrivals, Host
 from gateway.ingest.reading import InProcess, Reading
+from gateway.source_names import SourceNames
 from gateway.ticks import Tick, Ticks
 from gateway.unjudged import Unjudged
 from pipeline.arrival import Arrival
@@ -48,7 +49,8 @@ class JudgedSecond(NamedTuple):
 
 class Fleet:
     """Joins what arrives and asks the judge, second by second. ``learnt``: events of a second by
-    which it judges from then on; ``reading`` decodes the messages.
+    which it judges from then on; ``reading`` decodes the messages; ``known``
+    are the sources that agents have.
 
     A snapshot keeps it as a detector's memory (detectors/kit/snapshot.py).
     """
@@ -63,19 +65,24 @@ class Fleet:
         period_ns: int,
         learnt: Callable[[int], tuple[Event, ...]] = lambda _second: (),
         reading: Reading | None = None,
+        *,
+        known: Collection[str] = (),
     ) -> None:
         self._reading: Reading = reading or InProcess()
-        self.arrivals, self._ticks = Arrivals(), Ticks(period_ns, JOIN_S)
+        self._known = known
+        self._names = SourceNames(known)
+        self.arrivals, self._ticks = Arrivals(), Ticks(period_ns, JOIN_S, self._names)
         self._roster = Roster(self._reading.writing)
         self._period_ns = period_ns
         self._judge, self._metrics = judge, metrics
         self._unjudged, self._learnt = Unjudged(), learnt
         self._looked_ns = 0  # the last instant of the grid
         self._counted_ns = 0
-        self._missed = self._late = 0
+        self._missed = self._late = self._unnamed = 0
         for metric in (fleet.BATCHES, fleet.BATCH_BYTES, fleet.REFUSED, fleet.MISSED):
             metrics.add(metric, amount=0)
         metrics.add(fleet.TOO_LATE, amount=0)
+        metrics.add(fleet.OTHER_SOURCES, amount=0)
         for step in ("read", "join", "judge", "workers"):
             metrics.add(fleet.SPENT, step, amount=0)
 
@@ -130,11 +137,13 @@ class Fleet:
         hosts = [Host.of(values) for values in about["hosts"]]
         looked_ns, counted_ns, missed, late = map(int, about["counted"])
         roster, unjudged = Roster(self._reading.writing), Unjudged()
-        ticks = Ticks(self._period_ns, JOIN_S)
+        names = SourceNames(self._known)
+        ticks = Ticks(self._period_ns, JOIN_S, names)
         roster.resume({n.removeprefix(ROWS): a for n, a in state.items() if n.startswith(ROWS)})
         ticks.resume(about["ticks"], unjudged.resume(about["unjudged"], state["payloads"]))
         self.arrivals.resume(hosts)
         self._roster, self._ticks, self._unjudged = roster, ticks, unjudged
+        self._names, self._unnamed = names, 0
         self._looked_ns, self._counted_ns = looked_ns, counted_ns
         self._missed, self._late = missed, late
 
@@ -156,6 +165,7 @@ class Fleet:
         if gone := self.arrivals.forget(now_ns - FORGOTTEN_NS):
             self._roster.forget(gone)
             self._ticks.forget(gone)
+            self._judge.forget(self._names.forget(gone))
             for host in gone:
                 self._reading.forget(subjects.token(host))
                 self._unjudged.forget(host)
@@ -196,3 +206,5 @@ class Fleet:
         self._missed = missed
         self._metrics.add(fleet.TOO_LATE, amount=self._ticks.too_late - self._late)
         self._late = self._ticks.too_late
+        self._metrics.add(fleet.OTHER_SOURCES, amount=self._names.refused - self._unnamed)
+        self._unnamed = self._names.refused

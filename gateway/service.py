@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 from collections import deque
 from collections.abc import Iterator
@@ -18,10 +19,10 @@ from nats.aio.client import Client
 
 from collector.agent.environment import host_name
 from collector.agent.findings_log import FindingsLog
-from collector.agent.judge import judge_of
+from collector.agent.judge import judge_of, periods_of
 from collector.agent.local_store import local_store
 from collector.agent.notify import Notifier
-from collector.bus.connection import BusError, connect, words
+from collector.bus.connection import RECONNECT_S, BusError, connect, ended, words
 from collector.bus.credentials import CredentialsError
 from collector.config.links import Links
 from collector.config.raw_setting import ConfigError
@@ -101,7 +102,12 @@ class Gateway:
         workers = config.gateway.ingest_workers
         self._reading: Reading = Pool(workers, self._metrics) if workers else InProcess()
         self._fleet = Fleet(
-            self._judge, self._metrics, period_ns, self._learnt.events, self._reading
+            self._judge,
+            self._metrics,
+            period_ns,
+            self._learnt.events,
+            self._reading,
+            known=periods_of(config),
         )
         store = local_store(
             config, GATEWAY, self._clock, self._metrics, writer=host_name(os.environ)
@@ -230,25 +236,45 @@ class Gateway:
 
     async def _work(self) -> None:
         client = await self._connected()
-        stream = client.jetstream()
         since_ns = self._clock.time_ns() - CATCH_UP_NS
         consumer = Consumer(
             client, self._config.bus.cluster, since_ns, self._resume, clock=self._clock
         )
+        following = asyncio.create_task(self._follow(consumer))
+        try:
+            while not following.done():
+                await asyncio.sleep(0 if self._messages else STEP_S)
+                await self._look(consumer)
+            following.result()
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def _follow(self, consumer: Consumer) -> None:
+        """Read and lead, through another connection where the server has ended one."""
+        while True:
+            await self._use(consumer)
+            self._away(ended(consumer.client))
+            await asyncio.sleep(secrets.SystemRandom().uniform(*RECONNECT_S))
+            consumer.client, consumer.trouble = await self._connected(), ""
+
+    async def _use(self, consumer: Consumer) -> None:
+        """Read, and lead where nobody else does, until the client is closed."""
+        client = consumer.client
+        stream = client.jetstream()
         tasks = [
             asyncio.create_task(self._lease.keep(stream)),
             asyncio.create_task(self._read(consumer)),
         ]
         try:
-            while True:
-                await asyncio.sleep(0 if self._messages else STEP_S)
-                for task in tasks:
-                    if task.done():
-                        task.result()
-                await self._look(consumer)
+            while not client.is_closed:
+                done, _ = await asyncio.wait(tasks, timeout=STEP_S, return_when="FIRST_COMPLETED")
+                for task in done:
+                    task.result()
         finally:
             for task in tasks:
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._lease.give_up(stream)
             with contextlib.suppress(OSError, errors.Error):  # it may be cut off just now
                 await client.close()
@@ -264,8 +290,11 @@ class Gateway:
                 await asyncio.sleep(5)
 
     async def _notice(self, error: BaseException) -> None:
+        self._away(words(error))
+
+    def _away(self, why: str) -> None:
         self._metrics.set(series.CONNECTED, 0)
-        self._health.failed(words(error), self._clock.monotonic_ns())
+        self._health.failed(why, self._clock.monotonic_ns())
 
     async def _resume(self, stream: str) -> int:
         """Go on from the snapshot; which message comes next."""
@@ -283,9 +312,10 @@ class Gateway:
 
     async def _look(self, consumer: Consumer) -> None:
         """Judge what has closed, and report what is open."""
-        if consumer.trouble:
-            self._metrics.set(series.CONNECTED, 0)
-            self._health.failed(consumer.trouble, self._clock.monotonic_ns())
+        if consumer.client.is_closed:
+            pass  # who makes another connection says what keeps it from that
+        elif consumer.trouble:
+            self._away(consumer.trouble)
         else:
             self._metrics.set(series.CONNECTED, 1)
             self._health.succeeded()

@@ -17,6 +17,7 @@ from typing import Any
 
 from gateway.arrivals import AHEAD_NS, Host
 from gateway.cut import Cut
+from gateway.source_names import SourceNames
 from pipeline.arrival import Arrival
 from pipeline.clock import SECOND_NS
 from pipeline.observation import Observation
@@ -41,16 +42,22 @@ class Tick:
 
 class Ticks:
     """Collects and closes. ``period_ns`` is the time between two batches of a host, ``join_s`` the
-    seconds at whose multiples hosts join.
+    seconds at whose multiples hosts join, ``names`` the sources that are judged.
     """
 
-    def __init__(self, period_ns: int = 5 * SECOND_NS, join_s: int = 1) -> None:
+    def __init__(
+        self,
+        period_ns: int = 5 * SECOND_NS,
+        join_s: int = 1,
+        names: SourceNames | None = None,
+    ) -> None:
         self._period_ns, self._join_ns = period_ns, join_s * SECOND_NS
         self._joins_ns: dict[str, int] = {}  # of hosts that are not judged yet
         self._waiting: dict[str, deque[Timed]] = defaultdict(deque)
         self._last_ns: dict[str, int] = {}  # of the last observation that was taken
         self._closed = -1  # the last second that was closed
         self.cut = Cut()
+        self._names = names or SourceNames()
         self.too_late = 0  # observations of seconds that were closed before they came
 
     @property
@@ -66,6 +73,7 @@ class Ticks:
             "closed": self._closed,
             "late": self.too_late,
             "cut": self.cut.plain(),
+            "sources": self._names.plain(),
         }
 
     def of_host(self, name: str) -> Sequence[Timed]:
@@ -78,7 +86,9 @@ class Ticks:
         """
         last_ns, closed = dict(values["last"]), int(values["closed"])
         cut, late = Cut.of(values["cut"]), int(values["late"])
-        self._joins_ns = dict(values.get("joins", {}))  # older snapshots have none
+        # older snapshots have neither
+        self._names.resume(values.get("sources", {}))
+        self._joins_ns = dict(values.get("joins", {}))
         self._last_ns, self._closed, self.cut, self.too_late = last_ns, closed, cut, late
         self._waiting = defaultdict(deque, waiting)
 
@@ -87,6 +97,9 @@ class Ticks:
         latest_ns = host.arrived_ns + AHEAD_NS
         queue, last_ns, gap = self._waiting[host.name], self._last_ns.get(host.name, 0), host.gap
         for observation in observations:
+            if not self._names.admit(host.name, observation.source):
+                self.cut.lost(host.name)
+                continue
             # No second after a later one, whatever the host's clock does. Within a second its own
             # times stay: sources that are read at the same time take turns.
             earliest_ns = last_ns - last_ns % SECOND_NS

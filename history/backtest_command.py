@@ -19,13 +19,16 @@ from collector.cli.parser import Parser
 from collector.cli.spread import spread_options
 from collector.cli.time_args import interval
 from collector.config.error import ConfigError
-from history.command import bring, find, log_options, site_options
+from history.command import bring, find, log_options, shared_names, site_options, some_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from collector.cli.progress import Progress
     from collector.replaying.stored import Span
     from history.backtest.judgeable import Judgeable
     from history.backtest.judged import History
+    from history.backtest.known import Known
     from history.backtest.pieces import Asked
     from history.backtest.report import Backtest
     from pipeline.pieces.interface import Executor
@@ -110,19 +113,21 @@ def run(args: argparse.Namespace) -> int:
     zone = _zone(args.time_zone)
     with ExitStack() as stack:
         try:
-            return _backtest(args, _root(args, stack), output, zone)
+            return _backtest(args, *_root(args, stack), output, zone)
         except (SiteError, PiecesError, OSError) as error:
             print(f"tocsin: {error}", file=sys.stderr)
             return 1
 
 
-def _root(args: argparse.Namespace, stack: ExitStack) -> Path:
-    """The store, imported first where it comes from a site."""
+def _root(args: argparse.Namespace, stack: ExitStack) -> tuple[Path, Mapping[str, str]]:
+    """The store, imported first where it comes from a site, and names of nodes with those that it
+    has.
+    """
     if args.root:
         root = Path(args.root)
         if not root.is_dir():
             raise ConfigError(f"--from {root}: no such folder")
-        return root
+        return root, _renamed(args)
     from history.importing import is_empty_or_ours  # noqa: PLC0415
 
     kept = args.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-backtest-"))
@@ -130,12 +135,26 @@ def _root(args: argparse.Namespace, stack: ExitStack) -> Path:
     if not is_empty_or_ours(root):
         raise ConfigError(f"--keep {root}: not empty, and no import of before")
     site, found, span = find(args, (args.prometheus,))
-    bring(args, site, found, root, span)
-    return root
+    done = bring(args, site, found, root, span)
+    for line in shared_names(done):
+        print(line, file=sys.stderr)
+    return root, found.labels.nodes
 
 
-def _backtest(args: argparse.Namespace, root: Path, output: Path | None, zone: tzinfo) -> int:
-    made = _made(args, root, zone)
+def _renamed(args: argparse.Namespace) -> Mapping[str, str]:
+    from history.meaning import labels  # noqa: PLC0415
+
+    return labels.read(Path(args.mapping)).nodes if args.mapping else {}
+
+
+def _backtest(
+    args: argparse.Namespace,
+    root: Path,
+    renamed: Mapping[str, str],
+    output: Path | None,
+    zone: tzinfo,
+) -> int:
+    made = _made(args, root, renamed, zone)
     empty = not made.history.nodes
     if empty:
         print(f"tocsin: {root}: nothing in this time", file=sys.stderr)
@@ -152,12 +171,15 @@ def _backtest(args: argparse.Namespace, root: Path, output: Path | None, zone: t
     return int(empty)
 
 
-def _made(args: argparse.Namespace, root: Path, zone: tzinfo) -> Backtest:
+def _made(
+    args: argparse.Namespace, root: Path, renamed: Mapping[str, str], zone: tzinfo
+) -> Backtest:
     from collector.replaying.stored import Span  # noqa: PLC0415
     from history.backtest import site, truths  # noqa: PLC0415
     from history.backtest.configuration import proposal  # noqa: PLC0415
     from history.backtest.report import Backtest  # noqa: PLC0415
     from history.importing import imported  # noqa: PLC0415
+    from history.meaning.node_names import NodeNames  # noqa: PLC0415
 
     files = [Path(name) for name in args.known]
     site.entries(root, files, zone, 0)  # wrong files are refused before an hour's work
@@ -169,11 +191,24 @@ def _made(args: argparse.Namespace, root: Path, zone: tzinfo) -> Backtest:
         asked = replace(asked, begin_ns=begin_ns, end_ns=min(asked.end_ns, end_ns or asked.end_ns))
     if not history.nodes:
         return Backtest(history, None, imported=asked)
-    entries = site.entries(root, files, zone, history.end_ns)
+    known_here = site.entries(root, files, zone, history.end_ns)
+    entries, lost = truths.placed(known_here, NodeNames(history.nodes, renamed))
+    _say_lost([one for one in lost if one.source != truths.RULES])
     known = [*entries, *truths.reboots(history), *truths.labels(history)]
     faults = truths.faults(known, history) if known else None
-    rules = [one for one in entries if one.source == truths.RULES and one.node in history.nodes]
+    rules = [one for one in entries if one.source == truths.RULES]
     return Backtest(history, faults, rules, proposal(history, faults), asked)
+
+
+def _say_lost(lost: list[Known]) -> None:
+    """How many entries are of no node of the history, with some of their names."""
+    if not lost:
+        return
+    print(
+        f"left out: {len(lost):,} entries of what the site knew, which name no node of the history "
+        f"({some_of({one.node for one in lost})}); the nodes of a mapping rename them",
+        file=sys.stderr,
+    )
 
 
 def _history(args: argparse.Namespace, root: Path, span: Span) -> History:

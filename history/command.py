@@ -7,12 +7,13 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector import client
 from collector.cli.parser import Parser
+from collector.cli.terminal import plain
 from collector.cli.time_args import interval
 from collector.config.error import ConfigError
 
@@ -41,6 +42,7 @@ EXIT_CODES = (
     "command line or mapping; 130 interrupted by Ctrl-C."
 )
 DEFAULT_SINCE = "90d"
+MAX_NAMES = 3  # that are shown
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -166,8 +168,8 @@ def find(args: argparse.Namespace, source: Sequence[str]) -> tuple[Site, Found, 
     args.until = args.until or "now"
     since_us, until_us = interval(args, now_ms * 1000, default=DEFAULT_SINCE)
     span = (since_us or 0) // 1000, (until_us or 0) // 1000
-    site = site_at(args, source, now_ms)
     mapping = labels.read(Path(args.mapping)) if args.mapping else None
+    site = site_at(args, source, now_ms, mapping.metrics if mapping else ())
     found = importing.find(site, *span, mapping)
     print(
         f"{site.about} ({site.how}): {len(found.metrics)} metrics are understood", file=sys.stderr
@@ -175,15 +177,21 @@ def find(args: argparse.Namespace, source: Sequence[str]) -> tuple[Site, Found, 
     return site, found, span
 
 
-def site_at(args: argparse.Namespace, source: Sequence[str], now_ms: int) -> Site:
-    """The site at a URL, or in a folder (``tsdb DIR``). SiteError, ConfigError."""
+def site_at(
+    args: argparse.Namespace, source: Sequence[str], now_ms: int, own: Iterable[str] = ()
+) -> Site:
+    """The site at a URL, or in a folder (``tsdb DIR``); ``own`` are its names of metrics that are
+    understood. SiteError, ConfigError.
+    """
     from history.site.dump import Blocks  # noqa: PLC0415
     from history.site.http import Http  # noqa: PLC0415
     from history.site.open import site_of  # noqa: PLC0415
 
     only = dict(map(_only, args.only))
     if len(source) == 2 and source[0] == "tsdb":
-        return Blocks(Path(source[1]), only)
+        from history.importing import understood  # noqa: PLC0415
+
+        return Blocks(Path(source[1]), only, {*understood(), *own})
     if len(source) != 1:
         raise ConfigError(f"expected URL, or tsdb DIR, got {' '.join(source)!r}")
     headers = dict(map(_header, args.header))
@@ -247,6 +255,29 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+def shared_names(done: Progress) -> list[str]:
+    """Names that several machines have, in words; empty where none is shared."""
+    names = {name for name, one in done.hosts.items() if one.shared_ms}
+    if not names:
+        return []
+    said = (
+        f"contradiction: {len(names)} names of nodes ({some_of(names)}) have GPUs of different "
+        "exporters at the same times: of several machines with one name, narrow the import to one, "
+        "as with --only cluster=NAME; none of these GPUs counts as absent"
+    )
+    return [said]
+
+
+def some_of(names: Iterable[str]) -> str:
+    """The first of some names, for a message.
+
+    >>> some_of({"n3", "n1", "n2", "n4"})
+    'n1, n2, n3, ...'
+    """
+    ordered = sorted(map(plain, names))
+    return ", ".join(ordered[:MAX_NAMES]) + (", ..." if ordered[MAX_NAMES:] else "")
+
+
 def report(found: Found, done: Progress) -> list[str]:
     """What there is now, and what was missing."""
     from history.gather import account_of  # noqa: PLC0415
@@ -267,6 +298,7 @@ def report(found: Found, done: Progress) -> list[str]:
             f"left out: {account.conflicts:,} samples that another series of the same device "
             "contradicts"
         )
+    lines += shared_names(done)
     if found.strange:
         lines.append(f"not understood: {', '.join(found.strange)}")
     without_boot = sum(not one.boot_ms for one in done.hosts.values())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from history.hour import Joined, Replica, Twin, changes, joined
+from history.hour import Joined, Replica, Twin, changes, joined, side_by_side_ms
 from history.meaning import dcgm_exporter, fabric_exporters, node_exporter, nvidia_gpu_exporter
 from history.meaning.column import Column
 from history.meaning.holders import UNJOINED, UNKNOWN, Holders, held
@@ -28,12 +28,15 @@ from pipeline.store.files.scraped import Scrapes, Sheet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Jobs = list[tuple[NDArray[np.int64], str]]  # times of samples, rising, and a job; "" is none
+
 NUMBERS = {GPUS: 0, NODE: 1, FABRIC: 2}
 KERNEL, KERNEL_NUMBER = "kmsg", 3  # the kernel log, as an agent's source is called
 # A gauge shows an XID a scrape and a collection after the log has it: up to two intervals of 60 s.
 LATE_NS = 120 * SECOND_NS
 STATE = Column("gpu", "state")
 XID = Column("gpu", "xid")  # the code of the last one: becomes events
+BOOT = Column("node", "boot_time_seconds")
 BLANK = "without a value (NaN, stale marker)"  # samples that are left out
 EXPORTER = "exporter"  # of a port, where it is not its node's own
 MAX_XID = 100_000  # beyond is no code: today's end at 176
@@ -83,8 +86,8 @@ class Hour:
         self._twins: dict[tuple[str, str], dict[Replica, Twin]] = defaultdict(
             lambda: defaultdict(Twin)
         )
-        self._jobs: dict[str, dict[str, list[tuple[NDArray[np.int64], str]]]] = defaultdict(dict)
-        self._job_metric = ""
+        self._jobs: dict[str, dict[str, Jobs]] = defaultdict(dict)
+        self._job_metrics: dict[str, str] = {}
         self._logged: Mapping[str, Sequence[Event]] = {}
         self.holders = Holders()
 
@@ -131,9 +134,8 @@ class Hour:
         self._account.skipped[why, series.name] += len(series.times_ms)
 
     def _take_job(self, host: str, gpu: str, series: Series) -> None:
-        """Jobs are in the labels of every metric: they are followed by one of them."""
-        self._job_metric = self._job_metric or series.name
-        if series.name == self._job_metric:
+        """Jobs are in the labels of every metric: they are followed by one of each node's."""
+        if series.name == self._job_metrics.setdefault(host, series.name):
             job = self._labels.job_of(series.labels)
             self._jobs[host].setdefault(gpu, []).append((series.times_ms, job))
 
@@ -147,13 +149,18 @@ class Hour:
             remembered = self._hosts[host]
             logged = [one for one in self._logged.get(host, ()) if one.time_ns >= begin_ns]
             whole = {
-                source: joined(self._twins[host, source], collects=source == GPUS)
+                source: joined(self._twins[host, source], collects=source == GPUS, fillers=(BOOT,))
                 for source in NUMBERS
                 if (host, source) in self._twins
             }
+            if GPUS in whole:
+                remembered.share(side_by_side_ms(self._twins[host, GPUS].values()))
             self._without_twice(whole, remembered)
             self._account.conflicts += sum(one.conflicts for one in whole.values())
-            boots = _Boots(host, whole.get(NODE), remembered)
+            times_ms, boots_s = _boots_seen(
+                host, whole.get(NODE), self._twins.get((host, NODE), {})
+            )
+            boots = _Boots(times_ms, boots_s, remembered)
             yield (
                 host,
                 [
@@ -184,7 +191,7 @@ class Hour:
     def _sheets(self, host: str, source: str, one: Joined, remembered: Host) -> list[Sheet]:
         if source == GPUS:
             sheet = _sheet(one, "gpu", remembered.gpu_devices(host))
-            return [_with_states(sheet)]
+            return [_with_states(sheet, one, is_shared=remembered.is_shared(one.times_ms))]
         by = FABRIC if source == FABRIC else ""
         ports = tuple(
             Device(host, "ib_port", name, facts)
@@ -200,9 +207,7 @@ class Hour:
         events = [*xids, *self._job_events(host, one.times_ms, remembered)]
         return sorted(events, key=lambda event: event.time_ns)
 
-    def _jobs_of(
-        self, host: str, remembered: Host
-    ) -> dict[str, list[tuple[NDArray[np.int64], str]]]:
+    def _jobs_of(self, host: str, remembered: Host) -> dict[str, Jobs]:
         """Times and jobs of each GPU: by its own labels, else by the scheduler's exporters."""
         labelled = self._jobs[host]
         if any(job for parts in labelled.values() for _, job in parts):
@@ -212,7 +217,7 @@ class Hour:
             for gpu, parts in labelled.items()
         }
         indices = {gpu: one.attributes.get("index", "") for gpu, one in remembered.gpus.items()}
-        found: dict[str, list[tuple[NDArray[np.int64], str]]] = defaultdict(list)
+        found: dict[str, Jobs] = defaultdict(list)
         for gpu, own, job in held(self.holders.of(host), indices, times):
             if gpu:
                 found[gpu].append((own, job))
@@ -226,28 +231,39 @@ class Hour:
     def _job_events(
         self, host: str, times_ms: NDArray[np.int64], remembered: Host
     ) -> Iterator[Event]:
-        """A job starts, or is seen with other GPUs, and ends."""
-        holders: dict[int, dict[str, str]] = defaultdict(dict)
+        """A job starts, or is seen with other GPUs, and ends. Several may hold one GPU."""
+        holders: dict[int, dict[str, frozenset[str]]] = defaultdict(dict)
         for gpu, parts in self._jobs_of(host, remembered).items():
-            before = remembered.gpus[gpu].job
-            for ms, job in sorted((ms, job) for times, job in parts for ms in times.tolist()):
-                if job != before:
-                    holders[ms][gpu] = before = job
+            before = frozenset(remembered.gpus[gpu].jobs)
+            for ms, jobs in _held_together(parts):
+                if jobs != before:
+                    holders[ms][gpu] = before = jobs
         node = Device(host, "node", host)
         for ms in sorted(holders):
             place = int(np.searchsorted(times_ms, ms))
             at = int(times_ms[min(place, len(times_ms) - 1)])
-            touched = {remembered.gpus[gpu].job for gpu in holders[ms]} | set(holders[ms].values())
-            for gpu, job in holders[ms].items():
-                remembered.gpus[gpu].job = job
-            for job in sorted(touched - {""}):
-                gpus = sorted(gpu for gpu, known in remembered.gpus.items() if known.job == job)
+            touched: set[str] = set()
+            for gpu, jobs in holders[ms].items():
+                touched |= jobs ^ frozenset(remembered.gpus[gpu].jobs)
+                remembered.gpus[gpu].jobs = sorted(jobs)
+            for job in sorted(touched):
+                gpus = sorted(gpu for gpu, known in remembered.gpus.items() if job in known.jobs)
                 scheduler = "kubernetes" if "/" in job else "slurm"
                 about: dict[str, str] = {"job": job, "scheduler": scheduler}
                 if gpus:
                     about["gpus"] = " ".join(gpus)
                 kind = "job_started" if gpus else "job_ended"
                 yield Event(at * 1_000_000, 0, node, kind, about)
+
+
+def _held_together(parts: Jobs) -> Iterator[tuple[int, frozenset[str]]]:
+    """The jobs that hold a GPU at each time of a sample, unix ms."""
+    at: dict[int, set[str]] = defaultdict(set)
+    for times, job in parts:
+        for ms in times.tolist():
+            at[ms].add(job)
+    for ms in sorted(at):
+        yield ms, frozenset(at[ms] - {""})
 
 
 def _port(
@@ -278,15 +294,17 @@ def _sheet(one: Joined, kind: str, devices: tuple[Device, ...]) -> Sheet:
     return Sheet(kind, devices, found)
 
 
-def _with_states(sheet: Sheet) -> Sheet:
+def _with_states(sheet: Sheet, one: Joined, *, is_shared: bool) -> Sheet:
     """Whether each GPU answered: one that its exporter does not list while it lists others is
-    absent.
+    absent. Nothing is known of one that another exporter lists about then, nor, where machines
+    share the name (``is_shared``), of any.
     """
     if not sheet.columns:
         return sheet
     silent = np.logical_and.reduce([np.isnan(values) for values in sheet.columns.values()])
     states = np.where(silent, float(GpuState.ABSENT), float(GpuState.OK))
     states[silent.all(axis=1)] = np.nan
+    states[silent & (is_shared | one.elsewhere([device.id for device in sheet.devices]))] = np.nan
     return Sheet(sheet.kind, sheet.devices, {**sheet.columns, STATE.name: states})
 
 
@@ -327,25 +345,35 @@ def _log_scrapes(logged: Sequence[Event], boots: _Boots) -> list[Scrapes]:
     return [Scrapes(KERNEL, KERNEL_NUMBER, times_ms, boots.at(times_ms), (), tuple(logged))]
 
 
+def _boots_seen(
+    host: str, node: Joined | None, twins: Mapping[Replica, Twin]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """When its boot was seen, and the boot's time. All of one history, the one that has it most
+    often: the twin with most scrapes, which the joined one follows, may leave it out, and clocks of
+    two servers differ.
+    """
+    found = [twin.samples(host, BOOT) for _, twin in sorted(twins.items())]
+    if node is not None and (values := node.cells.get((host, BOOT))) is not None:
+        known = ~np.isnan(values)
+        found.insert(0, (node.times_ms[known], values[known]))
+    nothing = np.zeros(0, np.int64), np.zeros(0)
+    return max(found, key=lambda samples: len(samples[0]), default=nothing)
+
+
 class _Boots:
     """When a host was booted, at any time of the hour."""
 
-    def __init__(self, host: str, node: Joined | None, remembered: Host) -> None:
-        self._before = remembered.boot_ms
-        self._times: list[int] = []
-        self._boots: list[int] = []
-        values = node.cells.get((host, Column("node", "boot_time_seconds"))) if node else None
-        if node is None or values is None:
-            return
-        for ms, boot_s in zip(node.times_ms.tolist(), values.tolist(), strict=True):
-            if not np.isnan(boot_s):
-                self._times.append(ms)
-                self._boots.append(remembered.booted(round(boot_s * 1000)))
-        self._before = self._before or self._boots[0]
+    def __init__(
+        self, times_ms: NDArray[np.int64], boots_s: NDArray[np.float64], remembered: Host
+    ) -> None:
+        before = remembered.boot_ms
+        self._times = times_ms
+        self._boots = [remembered.booted(round(boot_s * 1000)) for boot_s in boots_s.tolist()]
+        self._before = before or next(iter(self._boots), 0)
 
     def at(self, times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
         """Boot of each time, unix ms, 0 = not known."""
-        places = np.searchsorted(np.array(self._times, np.int64), times_ms, side="right")
+        places = np.searchsorted(self._times, times_ms, side="right")
         return np.array([self._before, *self._boots], np.int64)[places]
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from history.meaning.column import Column
-from history.site.series import Series
+from history.site.series import Series, interval_ms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 Part = tuple["Times", "Values"]
 Replica = tuple[str, ...]
+Cell = tuple[str, Column]
+# A device is looked for so many intervals before and after scrapes that have it; of one scrape the
+# interval is Prometheus' default.
+AROUND, DEFAULT_MS = 2, 60_000
 
 
 @dataclass(slots=True)
@@ -28,11 +33,21 @@ class Twin:
     ``cells`` are parts of the same counter: a series ends and another begins when a label changes.
     """
 
-    cells: dict[tuple[str, Column], list[Part]] = field(default_factory=dict)
+    cells: dict[Cell, list[Part]] = field(default_factory=dict)
 
     def add(self, device: str, column: Column, series: Series) -> None:
         """Take a series, or a part of one."""
         self.cells.setdefault((device, column), []).append((series.times_ms, series.values))
+
+    def only(self, cells: Collection[Cell]) -> Twin:
+        """With some of its cells."""
+        if len(cells) == len(self.cells):
+            return self
+        return Twin({cell: parts for cell, parts in self.cells.items() if cell in cells})
+
+    def devices(self) -> frozenset[str]:
+        """Devices that it has."""
+        return frozenset(device for device, _ in self.cells)
 
     def times(self) -> Times:
         """When any of them has a sample, rising."""
@@ -42,29 +57,102 @@ class Twin:
             return next(iter(parts.values()))
         return np.unique(np.concatenate([*parts.values()])) if parts else np.zeros(0, np.int64)
 
+    def samples(self, device: str, column: Column) -> Part:
+        """Times, rising, and values of a cell; none where it has none."""
+        parts = self.cells.get((device, column), [])
+        times = np.concatenate([np.zeros(0, np.int64), *(times for times, _ in parts)])
+        values = np.concatenate([np.zeros(0), *(values for _, values in parts)])
+        order = np.argsort(times, kind="stable")
+        return times[order], values[order]
+
+
+@dataclass(frozen=True, slots=True)
+class Strand:
+    """Scrapes that were made together: their times, rising, and the devices that they list."""
+
+    times_ms: Times
+    devices: frozenset[str]
+
+    def is_about(self, times_ms: Times) -> NDArray[np.bool_]:
+        """Which times are between its first scrape and its last, or near."""
+        if not len(self.times_ms):
+            return np.zeros(len(times_ms), np.bool_)
+        near = AROUND * (interval_ms(self.times_ms) or DEFAULT_MS)
+        first, last = self.times_ms[0] - near, self.times_ms[-1] + near
+        about: NDArray[np.bool_] = (times_ms >= first) & (times_ms <= last)
+        return about
+
 
 @dataclass(slots=True)
 class Joined:
     """All twins of an exporter as one: ``times_ms`` (scrape,), and by device and column values
-    (scrape,), NaN = none. ``conflicts`` are samples that two series give differently at one time.
+    (scrape,), NaN = none. ``conflicts`` are samples that two series give differently at one time;
+    ``strands`` the scrapes that it was joined of.
     """
 
     times_ms: Times
-    cells: dict[tuple[str, Column], Values]
+    cells: dict[Cell, Values]
     conflicts: int = 0
+    strands: tuple[Strand, ...] = ()
+
+    def elsewhere(self, devices: Sequence[str]) -> NDArray[np.bool_]:
+        """Which devices, (scrape, device), are listed about then, by scrapes of others alone."""
+        shape = len(self.times_ms), len(devices)
+        here, about = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        for strand in self.strands if len(self.strands) > 1 else ():
+            has = np.array([device in strand.devices for device in devices], np.bool_)
+            here |= _among(self.times_ms, strand.times_ms)[:, None] & has
+            about |= strand.is_about(self.times_ms)[:, None] & has
+        return about & ~here
 
 
-def joined(twins: Mapping[Replica, Twin], *, collects: bool) -> Joined:
-    """One history of an exporter that several servers, or two exporters of one host, recorded;
+def joined(
+    twins: Mapping[Replica, Twin], *, collects: bool, fillers: Collection[Column] = ()
+) -> Joined:
+    """One history of an exporter that several servers, or several exporters of one host, recorded;
     ``collects``: it reads at a pace of its own, and gives the same again if scraped before.
 
-    The one with most scrapes counts; the others where it has a gap. So a pair of servers for
-    availability is one history, and a scrape is never half of each.
+    Of cells that several twins have, the one with most scrapes counts; the others where it has a
+    gap. So a pair of servers for availability is one history, and a scrape is never half of each.
+    Cells that one twin alone has are taken at its own scrapes; of columns that are ``fillers`` in
+    gaps of the others only.
     """
-    order = sorted(twins, key=lambda name: (-len(twins[name].times()), name))
-    chosen = [(twins[name], twins[name].times()) for name in order]
+    order = _best_first(twin for _, twin in sorted(twins.items()))
+    found = [_one_history(copies) for copies in _copies(order, fillers)]
+    return _side_by_side([_without_repeats(one) for one in found] if collects else found)
+
+
+def _copies(twins: Iterable[Twin], fillers: Collection[Column]) -> Iterator[list[Twin]]:
+    """Twins that have cells in common, with these, best first. What a twin has beside is a twin by
+    itself; its ``fillers`` stay with the rest.
+    """
+    found: list[tuple[set[Cell], list[Twin]]] = []
+    for twin in twins:
+        left = set(twin.cells)
+        filling = {cell for cell in left if cell[1] in fillers}
+        for cells, copies in found:
+            if left & cells or (left and left <= filling):
+                own = left & (cells | filling)
+                copies.append(twin.only(own))
+                cells.update(own)
+                left -= own
+        if left:
+            found.append((left, [twin.only(left)]))
+    for _, copies in found:
+        yield _best_first(copies)
+
+
+def _best_first(twins: Iterable[Twin]) -> list[Twin]:
+    """Those with most scrapes first."""
+    listed = list(twins)
+    return sorted(listed, key=lambda one: -len(one.times())) if len(listed) > 1 else listed
+
+
+def _one_history(twins: Sequence[Twin]) -> Joined:
+    """Of twins that are copies, the best first."""
     times, kept = np.zeros(0, np.int64), []
-    for twin, all_of_it in chosen:
+    for twin in twins:
+        all_of_it = twin.times()
         own = all_of_it[_is_far(all_of_it, times)]
         kept.append((twin, own))
         times = np.union1d(times, own)
@@ -81,7 +169,45 @@ def joined(twins: Mapping[Replica, Twin], *, collects: bool) -> Joined:
                 before, new = values[places], what[wanted]
                 result.conflicts += int((~np.isnan(before) & (before != new)).sum())
                 values[places] = np.where(np.isnan(before), new, before)
-    return _without_copies(result) if collects else result
+    return result
+
+
+def _side_by_side(found: Sequence[Joined]) -> Joined:
+    """Histories that have no cell in common, each at its own scrapes."""
+    strands = tuple(
+        Strand(one.times_ms, frozenset(device for device, _ in one.cells)) for one in found
+    )
+    if len(found) == 1:
+        return Joined(found[0].times_ms, found[0].cells, found[0].conflicts, strands)
+    times = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.times_ms for one in found)]))
+    result = Joined(times, {}, sum(one.conflicts for one in found), strands)
+    for one in found:
+        places = np.searchsorted(times, one.times_ms)
+        for cell, own in one.cells.items():
+            values = result.cells[cell] = np.full(len(times), np.nan)
+            values[places] = own
+    return result
+
+
+def side_by_side_ms(twins: Collection[Twin]) -> int:
+    """Until when (unix time, ms) exporters without a device in common were scraped at the same
+    time: two machines have one name. 0 where there are no such.
+    """
+    groups: list[tuple[frozenset[str], int, int]] = []
+    for twin in twins if len(twins) > 1 else ():
+        times, devices = twin.times(), twin.devices()
+        if not len(times):
+            continue
+        merged = devices, int(times[0]), int(times[-1])
+        for group in [group for group in groups if group[0] & devices]:
+            groups.remove(group)
+            first, last = min(merged[1], group[1]), max(merged[2], group[2])
+            merged = merged[0] | group[0], first, last
+        groups.append(merged)
+    return max(
+        (min(a[2], b[2]) for a, b in combinations(groups, 2) if max(a[1], b[1]) <= min(a[2], b[2])),
+        default=0,
+    )
 
 
 def _among(at: Times, own: Times) -> NDArray[np.bool_]:
@@ -105,7 +231,7 @@ def _is_far(own: Times, times: Times) -> NDArray[np.bool_]:
     return far
 
 
-def _without_copies(whole: Joined) -> Joined:
+def _without_repeats(whole: Joined) -> Joined:
     """Without scrapes that repeat the one before in every value: dcgm-exporter collects every 30
     seconds and is scraped every 15. Only one in a row: what stays longer is the device's own.
     """

@@ -60,6 +60,12 @@ class Found:
     holders: tuple[str, ...] = ()
 
 
+def understood() -> frozenset[str]:
+    """Every metric that an import reads where a site has it."""
+    said = node_exporter.NAMES, fabric_exporters.INFO
+    return frozenset((*columns(), *FACTS, *holders.NAMES, *said))
+
+
 def find(site: Site, begin_ms: int, end_ms: int, labels: LabelMap | None) -> Found:
     """What is there in a span. SiteError where no metric of a GPU or port is.
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.frame import Device
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 HOUR_MS = 3_600_000
 # A GPU that its exporter does not list is missed this long: then the node was rebuilt without it.
@@ -18,22 +22,33 @@ SAME_BOOT_MS = 60_000
 @dataclass(slots=True)
 class Gpu:
     """A GPU of a host: its facts, when it was seen last (unix time, ms), the code of its last XID
-    (NaN: not known) and the job that holds it.
+    (NaN: not known) and the jobs that hold it.
     """
 
     attributes: dict[str, str]
     seen_ms: int
     xid: float = float("nan")
-    job: str = ""
+    jobs: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """From JSON values; KeyError or TypeError where they are none of ours."""
+        own = dict(document)
+        before = own.pop("job", "")  # of earlier versions, which knew one
+        own.setdefault("jobs", [before] if before else [])
+        return cls(**{**own, "xid": float("nan") if own["xid"] is None else own["xid"]})
 
 
 @dataclass(slots=True)
 class Host:
-    """A host: its GPUs, ports (facts by id) and boot (unix time, ms; 0 = not known)."""
+    """A host: its GPUs, ports (facts by id) and boot (unix time, ms; 0 = not known), and until when
+    (unix time, ms; 0 = never) machines shared its name.
+    """
 
     gpus: dict[str, Gpu] = field(default_factory=dict)
     ports: dict[str, dict[str, str]] = field(default_factory=dict)
     boot_ms: int = 0
+    shared_ms: int = 0
 
     def see(self, gpu: str, attributes: Mapping[str, str], last_ms: int) -> None:
         """A GPU is there until ``last_ms``, with these facts."""
@@ -45,6 +60,14 @@ class Host:
         """GPUs that were missed for a day."""
         for gpu in [name for name, one in self.gpus.items() if now_ms - one.seen_ms > MISSED_MS]:
             del self.gpus[gpu]
+
+    def share(self, until_ms: int) -> None:
+        """Exporters without a device in common were scraped side by side, 0 = they were not."""
+        self.shared_ms = max(self.shared_ms, until_ms)
+
+    def is_shared(self, times_ms: NDArray[np.int64]) -> bool:
+        """Whether GPUs of another machine may be remembered at these scrapes, rising."""
+        return len(times_ms) > 0 and int(times_ms[0]) - self.shared_ms <= MISSED_MS
 
     def booted(self, boot_ms: int) -> int:
         """The boot that a reading of its time means."""
@@ -64,11 +87,9 @@ class Host:
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """From JSON values; KeyError or TypeError where they are none of ours."""
-        gpus = {
-            name: Gpu(**{**one, "xid": float("nan") if one["xid"] is None else one["xid"]})
-            for name, one in document["gpus"].items()
-        }
-        return cls(gpus, document["ports"], document["boot_ms"])
+        gpus = {name: Gpu.of(one) for name, one in document["gpus"].items()}
+        shared_ms = document.get("shared_ms", 0)  # earlier versions have none
+        return cls(gpus, document["ports"], document["boot_ms"], shared_ms)
 
 
 def _number(attributes: Mapping[str, str]) -> int:

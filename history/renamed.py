@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from history.meaning.labels import LabelMap
 from history.site.series import Series, Site
@@ -39,5 +39,4 @@ class Renamed:
         """See ``Site``."""
         for own in (name, *(mine for mine, theirs in self.metrics.items() if theirs == name)):
             for one in self.site.read(own, begin_ms, end_ms):
-                labels = {**one.labels, "__name__": name}
-                yield Series(labels, one.times_ms, one.values)
+                yield replace(one, labels={**one.labels, "__name__": name})

@@ -156,7 +156,11 @@ class Engine:
         for thread in self._threads:
             thread.join(max(deadline_s - (self._clock.monotonic_ns() - began) / 1e9, 0.0))
         # what still runs comes too late: another engine may be numbering by now
+        rest_s = max(deadline_s - (self._clock.monotonic_ns() - began) / 1e9, 0.0)
+        published = self._publish.acquire(timeout=rest_s)  # what is just being judged
         self._silent = True
+        if published:
+            self._publish.release()
         for name, schedule in self._schedules.items():
             if name not in self._busy and isinstance(schedule.source, Closable):
                 self._guard.call("source", name, schedule.source.close)

@@ -112,8 +112,22 @@ class Judge:
         for detector in self._detectors:
             findings += self._ask(detector, observation)
         incidents = self._from_anew(observation, findings)
-        self._remember(findings, incidents)
+        self.follow(findings, incidents)
         return JudgedObservation(observation, tuple(findings), incidents)
+
+    def follow(self, findings: Iterable[Finding], incidents: Iterable[Incident]) -> None:
+        """Know what stands after these were reported, in their order."""
+        for finding in findings:
+            _follow(self._standing, finding)
+        for incident in incidents:
+            _follow(self._open, incident)
+        self._past.take(findings, incidents)
+
+    def forget(self, sources: Iterable[str]) -> None:
+        """Sources that are gone: a name that comes again begins again."""
+        gone = frozenset(sources)
+        self._rates = {key: rates for key, rates in self._rates.items() if key[0] not in gone}
+        self._health = {key: one for key, one in self._health.items() if key[1] not in gone}
 
     def state(self) -> Mapping[str, NDArray[Any]]:
         """Last samples by source and kind; what stands, and which
@@ -186,20 +200,18 @@ class Judge:
         if not self._untold:
             return self._fuse(observation, findings)
         ended = [
-            replace(incident, cleared_ns=observation.time_ns, ended=FORGOTTEN)
+            # the clock of a node that has just booted may be years behind
+            replace(
+                incident,
+                cleared_ns=max(observation.time_ns, incident.opened_ns),
+                ended=FORGOTTEN,
+            )
             for incident in self._lost
         ]
         self._untold, self._lost = False, ()
         over = {finding.id for finding in findings if not finding.active}
         again = [finding for finding in self._standing.values() if finding.id not in over]
         return (*ended, *self._fuse(observation, [*again, *findings]))
-
-    def _remember(self, findings: Iterable[Finding], incidents: Iterable[Incident]) -> None:
-        for finding in findings:
-            _follow(self._standing, finding)
-        for incident in incidents:
-            _follow(self._open, incident)
-        self._past.take(findings, incidents)
 
     def _fresh(self, source: str, kind: str) -> Rates:
         return Rates(schema_of(kind), self._periods.get(source, DEFAULT_PERIOD_S))

@@ -25,8 +25,10 @@ class Outlet:
     When the queue is full the oldest goes, is counted, and a metric says so.
 
     Policy drop-oldest: what a slow sink shows last should be the newest. Findings and incidents are
-    said once and must arrive: those of an observation that was dropped, or that the sink refused,
+    said once and must arrive: those of an observation that was dropped, or that the disk refused,
     come again with the next one. So a sink gets them at least once; their ids make that harmless.
+    What a sink refuses for another reason than the disk it would refuse each time, and with it all
+    that comes later: it is dropped, counted and logged.
     ``start`` the thread, or ``drain`` by hand in tests.
 
     ``patience_s``: so long a write waits until the sink has taken it, so that what is shown after
@@ -154,7 +156,10 @@ class Outlet:
         _, error = self._guard.call("sink", self.name, lambda: self._sink.write(*item))
         if error is None:
             self._health.succeeded()
-        else:
-            with self._ready:
+            return
+        with self._ready:
+            if isinstance(error, OSError):
                 self._owe(item)
-            self._health.failed(repr(error), self._clock.time_ns())
+            else:
+                self._metrics.add(agent.QUEUE_DROPPED, self.name)
+        self._health.failed(repr(error), self._clock.time_ns())

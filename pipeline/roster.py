@@ -173,6 +173,9 @@ class Roster:
         """Hosts that are gone."""
         for rows in self._rows.values():
             rows.forget(hosts)
+        for key in [key for key, rows in self._rows.items() if not rows.parts]:
+            del self._rows[key]
+            self._rooms.pop(key, None)
 
     def _frame(
         self,

@@ -111,6 +111,7 @@ WORDS: Mapping[str, str] = {
     "host/hung_task": "processes hang in the kernel",
     "host/exhausted": "a limit of the kernel is reached",
     "host/cpu_hot": "a processor is too hot",
+    "host/own_limit": "a job reached its own limit of processes",
     "host/oom": "the kernel killed a process for want of memory",
     "host_hardware/uncorrected": "uncorrected error of host memory or processor",
     "host_hardware/corrected": "too many corrected errors of host memory or processor",

@@ -101,10 +101,14 @@ class Cluster:
     def get(self, path: str) -> Json:
         """As the API answers. OSError where there is no such object."""
         parts = urlsplit(path)
-        if parts.path == "/api/v1/pods":
-            selector = parse_qs(parts.query)["fieldSelector"][0]
-            node = selector.removeprefix("spec.nodeName=")
-            items = [pod for pod in self.pods.values() if pod["spec"]["nodeName"] == node]
+        if parts.path in ("/api/v1/pods", "/api/v1/namespaces/ml/pods"):
+            node, *phases = parse_qs(parts.query)["fieldSelector"][0].split(",")
+            items = [
+                pod
+                for pod in self.pods.values()
+                if node == f"spec.nodeName={pod['spec']['nodeName']}"
+                and f"status.phase!={phase_of(pod)}" not in phases
+            ]
             return {
                 "kind": "PodList",
                 "apiVersion": "v1",
@@ -114,6 +118,12 @@ class Cluster:
         if unquote(parts.path) not in self.objects:
             raise FileNotFoundError(path)
         return copy.deepcopy(self.objects[unquote(parts.path)])
+
+
+def phase_of(pod: Json) -> str:
+    """As the API server selects by it."""
+    status = pod["status"]
+    return str(status.get("phase", "")) if isinstance(status, dict) else ""
 
 
 def owns(owner: Json) -> Json:

@@ -11,6 +11,7 @@ import contextlib
 import json
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -56,12 +57,12 @@ class Key:
         prefix = bytes([SEED | self.role >> 5, (self.role & 31) << 3])
         return _base32(prefix + bytes(self.secret))
 
-    def sign(self, subject: str, claims: dict[str, Any]) -> str:
+    def sign(self, subject: str, claims: dict[str, Any], issued_s: int = 1) -> str:
         """A JWT about a subject."""
         parts: list[dict[str, Any]] = [
             {"typ": "JWT", "alg": "ed25519-nkey"},
             {
-                "iat": 1,
+                "iat": issued_s,
                 "iss": self.public,
                 "sub": subject,
                 "name": subject,
@@ -101,7 +102,9 @@ class Nats:
         self.folder, self.port, self._host = folder, port, host
         self._more, self._max_file = more, max_file
         self._secured = secured
+        self._operator, self._system = Key(OPERATOR), Key(ACCOUNT)
         self._account = Key(ACCOUNT)
+        self._revoked_s, self._issued_s = 0, 1  # unix seconds, as far as the server knows
         self._server: Server | None = None
         (folder / "ports").mkdir(parents=True)
 
@@ -119,8 +122,7 @@ class Nats:
 
     def start(self) -> None:
         """Start it, at the same port as before."""
-        config = self.folder / "nats.conf"
-        config.write_text(self._config(), encoding="utf-8")
+        config = self._write()
         ports = self.folder / "ports"
         for old in ports.glob("*.ports"):
             old.unlink()
@@ -135,6 +137,13 @@ class Nats:
             self._server.end()
             self._server = None
 
+    def revoke(self) -> None:
+        """Refuse all credentials that were made before; who is connected with them is cut off."""
+        self._revoked_s, self._issued_s = self._issued_s, self._issued_s + 1
+        self._write()
+        assert self._server is not None
+        self._server.process.send_signal(signal.SIGHUP)
+
     @property
     def pid(self) -> int:
         """Of the server that runs; 0 where none does."""
@@ -148,6 +157,11 @@ class Nats:
         """Lose everything that was stored; the server does not run."""
         shutil.rmtree(self.folder / "js")
 
+    def _write(self) -> Path:
+        config = self.folder / "nats.conf"
+        config.write_text(self._config(), encoding="utf-8")
+        return config
+
     def _config(self) -> str:
         lines = [
             f"host: {self._host}",
@@ -159,10 +173,11 @@ class Nats:
             *self._more,
         ]
         if self._secured:
-            operator, system = Key(OPERATOR), Key(ACCOUNT)
+            operator, system = self._operator, self._system
             limits = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
             everything = {"subs": -1, "data": -1, "payload": -1, "conn": -1, "leaf": -1}
             account = {"type": "account", "limits": everything | limits}
+            account |= {"revocations": {"*": self._revoked_s}} if self._revoked_s else {}
             system_jwt = operator.sign(system.public, {"type": "account", "limits": everything})
             lines += [
                 f"operator: {operator.sign(operator.public, {'type': 'operator'})}",
@@ -190,7 +205,8 @@ class Nats:
         }
         file = self.folder / f"{user.public[:8]}.creds"
         file.write_text(
-            f"-----BEGIN NATS USER JWT-----\n{self._account.sign(user.public, claims)}\n"
+            f"-----BEGIN NATS USER JWT-----\n"
+            f"{self._account.sign(user.public, claims, self._issued_s)}\n"
             "------END NATS USER JWT------\n\n"
             f"-----BEGIN USER NKEY SEED-----\n{user.seed}\n------END USER NKEY SEED------\n",
             encoding="utf-8",

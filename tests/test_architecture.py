@@ -33,6 +33,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "pipeline/bus/stack.py",
         "pipeline/exposition/",
         "pipeline/plain.py",
+        "pipeline/sound_json.py",
         "collector/agent/findings_log.py",
         "pipeline/store/",
         "collector/node/state.py",

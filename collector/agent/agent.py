@@ -16,7 +16,6 @@ from typing import Any
 from collector.agent.dialect import dialect_of
 from collector.agent.environment import HostEnvironment, real, simulated
 from collector.agent.judge import judge_of, periods_of
-from collector.agent.limits import raise_open_files
 from collector.agent.missing_privileges import log_soon
 from collector.agent.notify import Notifier
 from collector.agent.operator_commands import OperatorCommands
@@ -38,6 +37,7 @@ from pipeline.engine import Engine
 from pipeline.exposition.sink import Dialect
 from pipeline.guard import Guard
 from pipeline.observation import Event
+from pipeline.open_files import raise_open_files
 from pipeline.store.files.lock import DirectoryTakenError, lock
 from pipeline.xid import table as xid
 
@@ -64,7 +64,7 @@ def main(config: Config, reload: Callable[[], Config] | None = None) -> int:
 
 
 async def _run(config: Config, reload: Callable[[], Config], notifier: Notifier) -> int:
-    raise_open_files()
+    raise_open_files("not every port's counters may be read")
     keep_little()
     os.umask(os.umask(NOBODY_ELSE) | NOBODY_ELSE)
     with contextlib.ExitStack() as stack:
@@ -214,6 +214,7 @@ class Agent:
             runtime.metrics,
             topology,
             suspicions=runtime.suspicions,
+            kept_jobs=runtime.kept_jobs,
         )
         dialect = dialect_of(
             config.exposition, self._environment.host, self._environment.clock, runtime.xids
@@ -332,13 +333,14 @@ class Agent:
     ) -> None:
         old_engine, old_web = self._engine, self._web
         await asyncio.to_thread(old_engine.close, STOP_READS_S)
-        self._config, self._engine, self._web = config, engine, web
         self._runtime.exposition.configure(config.exposition.profile, periods_of(config), dialect)
-        load(
-            dump(old_engine.judge.memories), engine.judge.memories
-        )  # another configuration is no reason to forget
+        # Another configuration is no reason to forget.
+        load(dump(old_engine.judge.memories), engine.judge.memories)
         self._runtime.follow(engine.judge)
         engine.start(old_engine.seq)
+        # Only now: what operators said before would be numbered and judged without that memory. The
+        # old engine, which is closed, has them try again.
+        self._config, self._engine, self._web = config, engine, web
         self._runtime.labels.configure(config.detectors)
         self._operators.remind_of_labels()
         self._reporters.configure(config.gates)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from collector.agent.request_text import request_text
 from detectors import DETECTORS
 from detectors.trust.ledger import VERDICTS, Label
 from pipeline.clock import Instant
@@ -16,7 +17,6 @@ from pipeline.observation import Event
 from pipeline.past_incidents import PastIncidents
 from pipeline.short_ids import LATEST, UnknownIdError, resolve
 
-MAX_TEXT = 1000  # characters
 MIN_PREFIX = 4
 MAX_NS = 1 << 62
 
@@ -66,14 +66,14 @@ def labelled(
     """The label that a request gives and the root device; no label where the incident is not known
     and ``about`` does not describe it. ValueError says what is wrong.
     """
-    verdict, cause = _text(request, "verdict"), _text(request, "cause")
+    verdict, cause = request_text(request, "verdict"), request_text(request, "cause")
     if verdict not in VERDICTS:
         raise ValueError(f"verdict: expected {', '.join(VERDICTS)}, got {verdict!r}")
-    user = _text(request, "user")
+    user = request_text(request, "user")
     if (about := request.get("about")) is not None:
         label, device = _described(about)
     else:
-        one = known.find(_text(request, "incident"))
+        one = known.find(request_text(request, "incident"))
         if one is None:
             return None, Device("", "", "")
         device = one.root if isinstance(one, Incident) else one.device
@@ -109,15 +109,8 @@ def _described(about: Any) -> tuple[tuple[str, tuple[str, ...], str, int], Devic
     opened_ns = about.get("opened_ns")
     if isinstance(opened_ns, bool) or not isinstance(opened_ns, int) or not 0 < opened_ns < MAX_NS:
         raise ValueError(f"about.opened_ns: expected unix nanoseconds, got {opened_ns!r}")
-    name, kind, device = (_text(about, key) for key in ("incident", "kind", "device"))
+    name, kind, device = (request_text(about, key) for key in ("incident", "kind", "device"))
     if not (name and device and kind):
         raise ValueError("about: incident, kind and device: required")
-    facts = (name, tuple(dict.fromkeys(detectors)), _text(about, "class"), opened_ns)
-    return facts, Device(_text(about, "host"), kind, device)
-
-
-def _text(request: Mapping[str, Any], key: str) -> str:
-    value = request.get(key, "")
-    if not isinstance(value, str) or len(value) > MAX_TEXT or "\0" in value:
-        raise ValueError(f"{key}: expected text of at most {MAX_TEXT} characters")
-    return value.strip()
+    facts = (name, tuple(dict.fromkeys(detectors)), request_text(about, "class"), opened_ns)
+    return facts, Device(request_text(about, "host"), kind, device)

@@ -13,6 +13,7 @@ from collector.agent.label_request import Reported, label_event, labelled
 from collector.agent.labels import Labels
 from collector.agent.preflight_results import preflight_events
 from collector.agent.repair_steps import repair_event
+from collector.agent.request_text import request_text
 from collector.node.out_of_service import Out, OutOfService, ended, started
 from pipeline.clock import Clock, Instant, instant
 from pipeline.exposition import Exposition
@@ -23,7 +24,6 @@ from pipeline.observation import Event, Value
 from pipeline.past_incidents import PastIncidents
 from pipeline.short_ids import LATEST, UnknownIdError, resolve
 
-MAX_TEXT = 1000  # characters of a note or reason
 MAX_S = 365 * 86400.0
 MIN_PREFIX = 4  # characters of an incident's id that stand for it
 Publish = Callable[[Sequence[Event]], bool]
@@ -126,8 +126,8 @@ class OperatorCommands:
         }
 
     def _ack(self, request: dict[str, Any]) -> dict[str, Any]:
-        incident = self._incident(_text(request, "incident"))
-        note, user = _text(request, "note"), _text(request, "user")
+        incident = self._incident(request_text(request, "incident"))
+        note, user = request_text(request, "note"), request_text(request, "user")
         if not note:
             raise ValueError("note: required; what is being done about it")
         attributes = {"incident": incident.id, "note": note, "user": user}
@@ -136,8 +136,8 @@ class OperatorCommands:
 
     def _maintenance(self, request: dict[str, Any]) -> dict[str, Any]:
         device, user, on = (
-            self._device(_text(request, "device")),
-            _text(request, "user"),
+            self._device(request_text(request, "device")),
+            request_text(request, "user"),
             request.get("on"),
         )
         known = {out.device: out for out in self._out.all()}
@@ -148,7 +148,7 @@ class OperatorCommands:
                 raise ValueError(f"{device.kind} {device.id} is not out of service")
             self._tell(ended(device, user, *self._now()))
             return {"kind": device.kind, "device": device.id, "out_of_service": False}
-        reason, seconds = _text(request, "reason"), request.get("seconds", 0)
+        reason, seconds = request_text(request, "reason"), request.get("seconds", 0)
         if not reason:
             raise ValueError("reason: required")
         if (
@@ -233,13 +233,6 @@ def _names(device: Device, facts: Attributes) -> list[str]:
     if device.kind == "ib_port" and "device" in facts:
         names += [f"{facts['device']}/{facts.get('port', '')}", facts["device"]]
     return names
-
-
-def _text(request: dict[str, Any], key: str) -> str:
-    value = request.get(key, "")
-    if not isinstance(value, str) or len(value) > MAX_TEXT or "\0" in value:
-        raise ValueError(f"{key}: expected text of at most {MAX_TEXT} characters")
-    return value.strip()
 
 
 def _row(out: Out) -> dict[str, Any]:

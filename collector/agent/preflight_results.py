@@ -7,11 +7,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from collector.agent.request_text import request_text
 from pipeline.clock import Instant
 from pipeline.frame import Device
 from pipeline.observation import Event, Value
 
-MAX_TEXT, MAX_RESULTS = 1000, 512
+MAX_RESULTS = 512
 OUTCOMES, LEVELS = ("ok", "problem", "unknown"), ("quick", "standard", "deep")
 SEVERITIES = ("", "page", "ticket")
 
@@ -25,7 +26,7 @@ def preflight_events(request: dict[str, Any], node: Device, at: Instant) -> tupl
             raise ValueError(f"{key}: expected {' or '.join(filter(None, words))}")
         facts[key] = request[key]
     for key in ("reason", "failed"):
-        facts[key] = _text(request, key)
+        facts[key] = request_text(request, key)
     facts["seconds"] = _number(request, "seconds")
     results = request.get("measured", [])
     if not isinstance(results, list) or len(results) > MAX_RESULTS:
@@ -40,17 +41,10 @@ def preflight_events(request: dict[str, Any], node: Device, at: Instant) -> tupl
 def _measured(one: object, node: Device, at: Instant) -> Event:
     if not isinstance(one, dict):
         raise ValueError("measured: expected objects")  # noqa: TRY004 - the client is wrong, not a caller
-    name = _text(one, "device")
+    name = request_text(one, "device")
     device = node if name == node.id else Device(node.host, "gpu", name)
-    facts: dict[str, Value] = {key: _text(one, key) for key in ("measure", "model")}
+    facts: dict[str, Value] = {key: request_text(one, key) for key in ("measure", "model")}
     return Event(*at, device, "preflight_measured", facts | {"value": _number(one, "value")})
-
-
-def _text(given: dict[str, Any], key: str) -> str:
-    value = given.get(key, "")
-    if not isinstance(value, str) or len(value) > MAX_TEXT or "\0" in value:
-        raise ValueError(f"{key}: expected text of at most {MAX_TEXT} characters")
-    return value
 
 
 def _number(given: dict[str, Any], key: str) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from collector.agent.device_health import DeviceHealthMetrics
@@ -16,10 +17,10 @@ from collector.agent.labels import Labels
 from collector.agent.local_store import local_store
 from collector.agent.snapshots import Snapshots
 from collector.config.settings import Config
-from collector.node.deferred_save import DeferredSave
+from collector.node.deferred_state import DeferredState
 from collector.node.inventory import Inventory
+from collector.node.kept_jobs import KeptJobs
 from collector.node.out_of_service import OutOfService
-from collector.node.state import State
 from collector.sources.nccl.suspicion import Suspicions
 from collector.version import VERSION
 from collector.web import AgentPages
@@ -64,10 +65,14 @@ class Runtime:
         self.world = world
         self._judge: Judge | None = None
         self.metrics = SelfMetrics()
-        self.state = State(root / "state")
+        self.state = DeferredState(root / "state")
         self.inventory = Inventory(world.host, self.state)
-        xids_file = DeferredSave("xid_counts", lambda document: self.state.save("xids", document))
-        self.xids = XidCounts(xids_file.put, self.state.load("xids"), world.boot_id)
+        self.kept_jobs = KeptJobs(
+            partial(self.state.save, "jobs"), self.state.load("jobs"), world.boot_id
+        )
+        self.xids = XidCounts(
+            partial(self.state.save, "xids"), self.state.load("xids"), world.boot_id
+        )
         self.exposition = Exposition(
             self.metrics,
             clock=world.clock,
@@ -100,9 +105,9 @@ class Runtime:
         store_writer = local_store(config, world.host, world.clock, self.metrics)
         # These write to disk: each behind a queue of its own, so that a slow disk delays neither
         # readings nor one another.
-        self._store_writer, self._xids_file = store_writer, xids_file
+        self._store_writer = store_writer
         store = Outlet(store_writer, self.metrics, world.clock, patience_s=STORED_WITHIN_S)
-        self._outlets = [Outlet(xids_file, self.metrics, world.clock), store]
+        self._outlets = [Outlet(self.state, self.metrics, world.clock), store]
         # The store comes first: what is shown survives a kill. XIDs are counted before the findings
         # about them are shown: a page has its numbers at once.
         self._bus = None
@@ -175,7 +180,7 @@ class Runtime:
         problems = {
             f"{lost} observations were not stored, the last because of: {refused}": refused,
             f"{left} observations were still queued for the disk": left,
-            "the XID counts could not be saved": self._xids_file.pending,
+            f"state that could not be saved: {', '.join(self.state.pending)}": self.state.pending,
             f"the detectors' state could not be saved: {self.snapshots.trouble}": (
                 self.snapshots.trouble
             ),

@@ -8,11 +8,12 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from collector.agent.left_open import left_open, logged_after
 from detectors.kit.snapshot import Memory, SnapshotError, facts_in, load
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock
@@ -22,9 +23,6 @@ from pipeline.judge import Judge
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.files.layout import write_whole
-from pipeline.store.files.record import CorruptError
-from pipeline.store.files.segment import NewerError
-from pipeline.store.files.wal import read_segment, segments
 
 log = logging.getLogger("tocsin.agent")
 
@@ -85,10 +83,11 @@ class Snapshots:
         if not facts:
             if outcome != "none":
                 log.warning("detectors start cold: snapshot %s is %s", self._path, outcome)
+            self._end_what_stood(judge)
             return tuple(memory.name for memory in judge.memories)
         again, standing, opened = 0, judge.standing(), judge.open()
-        for observation in after(self._root / "wal", facts):
-            judge.judge(observation)
+        for logged in logged_after(self._root / "wal", facts):
+            judge.judge(logged.observation)
             again += 1
             if again == MAX_READ_AGAIN:
                 break
@@ -193,13 +192,25 @@ class Snapshots:
             / f"{facts['host']}-{facts['boot_id'] or 'boot'}-{facts['seq']}.npz"
         )
         write_whole(path, lambda scratch: scratch.write_bytes(data))
-        kept = sorted(
-            (self._root / FOLDER).glob("date=*/*.npz"), key=lambda p: p.stat().st_mtime_ns
-        )
-        for old in kept[:-KEPT]:
+        for old in self._stored()[:-KEPT]:
             old.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 old.parent.rmdir()
+
+    def _stored(self) -> list[Path]:
+        """Those in the store, the oldest first."""
+        found = (self._root / FOLDER).glob("date=*/*.npz")
+        return sorted(found, key=lambda path: path.stat().st_mtime_ns)
+
+    def _end_what_stood(self, judge: Judge) -> None:
+        """With the next observation: a judge that starts cold could never end it."""
+        newest_first = [self._path]
+        with contextlib.suppress(OSError):
+            newest_first += reversed(self._stored())
+        before = left_open(newest_first, self._root / "wal", self._clock, self._metrics)
+        detectors = {finding.detector for finding in before.findings}
+        everybody = {memory.name for memory in judge.memories} | detectors
+        judge.begins_anew(everybody, before.findings, before.incidents)
 
     def _taken(self, judge: Judge) -> tuple[Mapping[str, str], str, tuple[str, ...]]:
         """(facts, outcome, who stays cold); without facts nobody was restored,
@@ -218,28 +229,6 @@ class Snapshots:
             return {}, "none", ()
         except (OSError, SnapshotError, KeyError, ValueError):
             return {}, "corrupt", ()
-
-
-def after(directory: Path, facts: Mapping[str, str]) -> Iterator[Observation]:
-    """What the write-ahead log holds of the time after a snapshot: of its boot by
-    number, of a later one by time.
-    """
-    boot, seq, time_ns = facts["boot_id"], int(facts["seq"]), int(facts["time_ns"])
-    for observation in _logged(segments(directory)):
-        later = (
-            observation.seq > seq if observation.boot_id == boot else observation.time_ns > time_ns
-        )
-        if later:
-            yield observation
-
-
-def _logged(paths: Iterable[Path]) -> Iterator[Observation]:
-    for path in paths:
-        with contextlib.suppress(
-            CorruptError, NewerError, OSError
-        ):  # sealing says so, and puts it aside
-            for judged in read_segment(path):
-                yield judged.observation
 
 
 def _epoch(observation: Observation) -> str:

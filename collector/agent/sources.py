@@ -13,10 +13,11 @@ from collector.agent.environment import HostEnvironment
 from collector.config import settings
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
-from collector.nccl_settings.look import triage
+from collector.nccl_settings.look import Looks
 from collector.node.gpu_processes import GpuProcesses
 from collector.node.inventory import Inventory
 from collector.node.job_processes import JobProcesses
+from collector.node.kept_jobs import KeptJobs
 from collector.node.pods_by_gpu import PodsByGpu
 from collector.node.state import State
 from collector.node.topology import Topology, TopologyError
@@ -75,6 +76,7 @@ class Parts:
     trainings: Trainings = field(default_factory=Trainings)
     users: JobUsers = field(default_factory=JobUsers)
     running: JobProcesses = field(default_factory=JobProcesses)
+    kept_jobs: KeptJobs = field(default_factory=KeptJobs)
     cuts: Cuts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -205,10 +207,15 @@ def _nccl(parts: Parts) -> Source:
         pods=parts.pods,
         trainings=parts.trainings,
         users=parts.users,
-        triage=None
-        if parts.saved or world.simulated
-        else triage(world.procfs, world.sysfs, world.host),
+        settings=None if parts.saved or world.simulated else _settings(parts),
     )
+
+
+def _settings(parts: Parts) -> Looks:
+    """Reads by its own child: it may wait long, and nobody waits for it."""
+    world, module = parts.world, "collector.nccl_settings.look"
+    paths = (world.procfs, world.sysfs)
+    return Looks(parts.desk("nccl_settings", module, limits.SETTINGS_BYTES, *paths, world.host))
 
 
 def _jobs(parts: Parts) -> Source:
@@ -242,18 +249,23 @@ def _jobs(parts: Parts) -> Source:
         inventory=parts.inventory,
         hidden=section.hide,
         pods=parts.pods,
-        trainings=parts.trainings,
+        trainings=parts.trainings if parts.config.sources.trainings.enabled else None,
         running=parts.running,
+        kept=parts.kept_jobs,
+        cuts=parts.cuts,
     )
 
 
 def _waits(parts: Parts) -> Source:
     world = parts.world
-    return WaitsSource(world.procfs, world.sysfs, world.host, world.clock, parts.running)
+    return WaitsSource(
+        world.procfs, world.sysfs, world.host, world.clock, parts.running, cuts=parts.cuts
+    )
 
 
 def _trainings(parts: Parts) -> Source:
     from collector.integrations.kubernetes.api import Api  # noqa: PLC0415 - who asks nothing pays for no TLS
+    from collector.sources.trainings.listed import reduced  # noqa: PLC0415
     from collector.sources.trainings.source import TrainingsSource  # noqa: PLC0415
 
     settings, world = parts.config.gates.kubernetes, parts.world
@@ -261,9 +273,22 @@ def _trainings(parts: Parts) -> Source:
     def ask(path: str) -> Mapping[str, Any]:
         return Api(settings).get(path)
 
+    def listed(path: str) -> Mapping[str, Any]:
+        return Api(settings).get(path, reduced)
+
     node = settings.node or world.host
-    hidden = parts.config.sources.jobs.hide
-    return TrainingsSource(ask, node, world.host, world.clock, parts.trainings, hidden=hidden)
+    return TrainingsSource(
+        ask,
+        node,
+        world.host,
+        world.clock,
+        parts.trainings,
+        hidden=parts.config.sources.jobs.hide,
+        bridges=parts.config.sources.trainings.slurm_bridge_namespaces,
+        listed=listed,
+        pods=parts.pods,
+        cuts=parts.cuts,
+    )
 
 
 # In the order they are read: GPUs first, since the kernel log names them by address.

@@ -13,7 +13,7 @@ from nats import errors
 from nats.aio.client import Client
 from nats.js import errors as js_errors
 
-from collector.bus.credentials import load
+from collector.bus.credentials import CredentialsFile
 from collector.config.settings import Bus
 from pipeline.bus import subjects
 
@@ -41,15 +41,16 @@ class TooLargeError(BusError):
 async def connect(
     settings: Bus, host: str, notice: Callable[[BaseException], Awaitable[None]]
 ) -> Client:
-    """A connection that is made again whenever it breaks; waits until there is one.
+    """A connection that is made again whenever it breaks; waits until there is one. Where the
+    server ends it with an error, such as credentials that expired, it stays closed (``ended``).
 
     ``notice`` gets each attempt's failure, and later what the server refuses. BusError where the
     server is too old, CredentialsError or OSError for files that cannot be read.
     """
     options: dict[str, Any] = {}
     if settings.credentials_file:
-        credentials = load(Path(settings.credentials_file))
-        options["user_jwt_cb"] = lambda: bytearray(credentials.jwt)
+        credentials = CredentialsFile(Path(settings.credentials_file))
+        options["user_jwt_cb"] = credentials.jwt
         options["signature_cb"] = credentials.sign
     client = Client()
     await client.connect(
@@ -71,6 +72,11 @@ async def connect(
         found, least = (".".join(map(str, each)) for each in (version, MIN_VERSION))
         raise BusError(f"the server is NATS {found}; {least} or newer is needed")
     return client
+
+
+def ended(client: Client) -> str:
+    """Why the connection is closed and will not be made again; empty while it may be."""
+    return words(client.last_error or errors.ConnectionClosedError()) if client.is_closed else ""
 
 
 async def publish(client: Client, subject: str, payload: bytes, message_id: str) -> None:

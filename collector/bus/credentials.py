@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,25 @@ def load(path: Path) -> Credentials:
         return base64.b64encode(key.sign(nonce.encode()).signature)
 
     return Credentials(parts[JWT].encode(), sign)
+
+
+class CredentialsFile:
+    """The credentials of a file as it is when a connection is made: they are changed before they
+    expire. Those read last while the file cannot be read. Raises as ``load`` at first only.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read = path, load(path)
+
+    def sign(self, nonce: str) -> bytes:
+        """The signature of a server's nonce, asked for first."""
+        with contextlib.suppress(CredentialsError, OSError):
+            self._read = load(self._path)
+        return self._read.sign(nonce)
+
+    def jwt(self) -> bytearray:
+        """The JWT whose key has signed last."""
+        return bytearray(self._read.jwt)
 
 
 def _seed(path: Path, text: str) -> bytes:

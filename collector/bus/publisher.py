@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 
 from nats import errors
 
-from collector.bus.connection import BusError, TooLargeError, connect, publish, words
+from collector.bus.connection import BusError, TooLargeError, connect, ended, publish, words
 from collector.bus.credentials import CredentialsError
 from collector.bus.outbox import KEPT_NS, Outbox
 from collector.config.settings import Bus
 from pipeline.bus import subjects
-from pipeline.bus.batch import Batch, BatchError, encode
+from pipeline.bus.batch import Batch, encode
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock
 from pipeline.finding import Finding, Incident
-from pipeline.guard import Health
+from pipeline.guard import Guard, Health
 from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
@@ -37,7 +37,9 @@ log = logging.getLogger("tocsin.bus")
 
 URGENT_S = 1.0  # least time between two batches that something hurries
 MAX_OBSERVATIONS = 64  # of one batch; 10 s of a node, 100 kB after an outage
-AGAIN_S = (5.0, 15.0)  # until a server that was too old, or a file that was missing, is tried again
+# Until a server that was too old or ended the connection, or a file that was missing, is tried
+# again.
+AGAIN_S = (5.0, 15.0)
 
 
 class Publisher:
@@ -52,6 +54,9 @@ class Publisher:
         self._health = Health("bus")
         self._subject = subjects.frames(settings.cluster, host)
         self._most = MAX_OBSERVATIONS
+        self._client: Client | None = None
+        self._sending: Batch | None = None
+        self._guard = Guard(metrics, clock)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._hurry = asyncio.Event()
         self._closing = threading.Event()
@@ -92,35 +97,64 @@ class Publisher:
         with asyncio.Runner() as runner:
             self._loop = runner.get_loop()
             try:
-                runner.run(self._main())
+                runner.run(self._keep_on())
             finally:
                 self._loop = None
 
+    async def _keep_on(self) -> None:
+        """Until the agent ends, whatever fails that nobody thought of: it costs a batch."""
+        while not self._closing.is_set():
+            main = asyncio.ensure_future(self._main())
+            await asyncio.wait({main})
+            if (error := main.exception()) is None:
+                return
+            self._guard.failed("sink", self.name, error)
+            if self._sending is not None:
+                self._outbox.lost(self._sending)
+            self._client = self._sending = None
+            await self._fail_for_a_while(repr(error))
+
     async def _main(self) -> None:
         """Until the agent ends: connected, or waiting to be."""
-        connecting = asyncio.ensure_future(self._connected())
+        try:
+            while await self._live() and not self._closing.is_set():
+                await self._pause()
+                await self._send_all()
+        finally:
+            if self._client is not None:
+                with contextlib.suppress(OSError, errors.Error):  # it may be cut off just now
+                    await self._client.close()
+
+    async def _live(self) -> Client | None:
+        """The connection, another one where the server has ended it; None where the agent ends
+        before there is one.
+        """
+        if self._client is not None and not self._client.is_closed:
+            return self._client
+        connecting = asyncio.ensure_future(self._connected(self._client))
+        self._client = None
         while not connecting.done() and not self._closing.is_set():
             await asyncio.wait({connecting}, timeout=1.0)
         if not connecting.done():
             connecting.cancel()
-            return
-        client = connecting.result()
+            return None
+        self._client = connecting.result()
         self._metrics.set(agent.BUS_CONNECTED, 1)
-        try:
-            while not self._closing.is_set():
-                await self._pause()
-                await self._send_all(client)
-        finally:
-            with contextlib.suppress(OSError, errors.Error):  # it may be cut off just now
-                await client.close()
+        return self._client
 
-    async def _connected(self) -> Client:
+    async def _connected(self, before: Client | None) -> Client:
+        """A new connection; in place of one ``before`` that the server has ended not at once."""
+        if before is not None:
+            await self._fail_for_a_while(ended(before))
         while True:
             try:
                 return await connect(self._settings, self._host, self._notice)
             except (BusError, CredentialsError, OSError, errors.Error) as error:
-                self._failed(words(error))
-                await asyncio.sleep(secrets.SystemRandom().uniform(*AGAIN_S))
+                await self._fail_for_a_while(words(error))
+
+    async def _fail_for_a_while(self, why: str) -> None:
+        self._failed(why)
+        await asyncio.sleep(secrets.SystemRandom().uniform(*AGAIN_S))
 
     async def _pause(self) -> None:
         """A period, or less where something happened."""
@@ -135,16 +169,22 @@ class Publisher:
             pass
         self._hurry.clear()
 
-    async def _send_all(self, client: Client) -> None:
+    async def _send_all(self) -> None:
         while (batch := self._outbox.take(self._most)) is not None:
+            self._sending = batch
             try:
                 payload = encode(batch)
-                await self._send(client, batch, payload)
-            except (BatchError, TooLargeError) as error:
+            except (TypeError, ValueError, OverflowError) as error:  # too large, or not writable
                 self._divide(batch, str(error))
+                continue
+            try:
+                await self._send(batch, payload)
+            except TooLargeError as error:
+                self._divide(batch, str(error))
+            self._sending = None
 
     def _divide(self, batch: Batch, why: str) -> None:
-        """Send it in halves; a single observation that is too large is lost, and counted."""
+        """Send it in halves; a single observation that cannot be sent is lost, and counted."""
         if len(batch.judged) == 1:
             self._outbox.lost(batch)
             self._failed(why)
@@ -152,11 +192,11 @@ class Publisher:
         self._outbox.give_back(batch)
         self._most = len(batch.judged) // 2
 
-    async def _send(self, client: Client, batch: Batch, payload: bytes) -> None:
+    async def _send(self, batch: Batch, payload: bytes) -> None:
         """Until it is acknowledged, or too old to be of use."""
         message_id = f"{batch.start}-{batch.number}"
         until_ns = self._clock.monotonic_ns() + KEPT_NS
-        while self._clock.monotonic_ns() < until_ns:
+        while (client := await self._live()) and self._clock.monotonic_ns() < until_ns:
             try:
                 await publish(client, self._subject, payload, message_id)
             except TooLargeError:

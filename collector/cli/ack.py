@@ -7,6 +7,7 @@ import argparse
 from collector.cli.agent_request import tell
 from collector.cli.options import add_settings
 from collector.cli.parser import Parser
+from collector.cli.terminal import plain
 from pipeline.short_ids import short
 
 NAME = "ack"
@@ -39,5 +40,5 @@ def run(args: argparse.Namespace) -> int:
     done = tell(args, {"command": "ack", "incident": args.incident, "note": args.note})
     if done is None:
         return 1
-    print(f"incident {short(done['incident'])} is acknowledged: {done['summary']}")
+    print(f"incident {short(done['incident'])} is acknowledged: {plain(done['summary'])}")
     return 0

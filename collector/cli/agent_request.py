@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.cli.options import inputs
+from collector.cli.terminal import plain
 from collector.config.load import load
 from collector.control import request
 
@@ -27,7 +28,7 @@ def tell(
     try:
         return request(root, {**message, "user": user_name(environ)}, what="agent")
     except (ValueError, OSError) as error:
-        print(f"tocsin: {error}", file=sys.stderr)
+        print(f"tocsin: {plain(str(error))}", file=sys.stderr)
         return None
 
 

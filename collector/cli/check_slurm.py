@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from collector.cli.terminal import plain
 from collector.control import SOCKET, request
 from collector.integrations.agent_client import Answer, asked
 
@@ -121,4 +122,4 @@ def _report(answer: Answer) -> str:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"tocsin: {text}\n")
+    sys.stdout.write(f"tocsin: {plain(text)}\n")

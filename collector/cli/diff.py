@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from collector import client
+from collector.cli.terminal import plain
 from collector.config.raw_setting import ConfigError
 
 NAME = "diff"
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"{place}: {strange}, not metrics in the Prometheus text format")
     found = list(differences(theirs, ours, ignore=args.ignore))
     for one in found:
-        print(f"{one.kind:8} {one.name}: {one.text}")
+        print(plain(f"{one.kind:8} {one.name}: {one.text}"))
     for name, page in ((args.theirs, theirs), (args.ours, ours)):
         if page.unreadable:
             print(

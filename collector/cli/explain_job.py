@@ -11,6 +11,7 @@ from pathlib import Path
 from collector.cli.explain_run import opened
 from collector.cli.options import inputs
 from collector.cli.progress import Progress
+from collector.cli.terminal import plain
 from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from collector.job_page.document import document
@@ -23,7 +24,7 @@ from pipeline.store.query.store import Window
 from pipeline.store.remote.objects import RefusedError
 
 FORMS: Mapping[str, Callable[[Life], str]] = {
-    "text": lambda life: "".join(f"{line}\n" for line in lines(life)),
+    "text": lambda life: "".join(f"{plain(line)}\n" for line in lines(life)),
     "html": page,
     "json": lambda life: json.dumps(document(life), indent=2) + "\n",
 }
@@ -44,7 +45,7 @@ def explain_job(args: argparse.Namespace, job: str) -> int:
             sys.stdout.write(text)
     except (UnknownIdError, RefusedError, ChangingError, OSError) as error:
         bar.close()
-        print(f"tocsin: {error}", file=sys.stderr)
+        print(f"tocsin: {plain(str(error))}", file=sys.stderr)
         return 1
     for why in store.left_out:
         print(f"tocsin: left out: {why}", file=sys.stderr)

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from collector import client
 from collector.config.raw_setting import ConfigError
-from collector.sources.nccl.sanitize import printable
+from collector.foreign_text import printable
 
 ENDS: Mapping[str, str] = {"json": "", "html": ".html", "text": ".txt"}
 DEADLINE_S = 30.0  # the gateway answers "not yet" after 20 s

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from collector.cli.options import inputs
 from collector.cli.progress import Progress
+from collector.cli.terminal import plain
 from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
@@ -39,11 +40,11 @@ def explain(args: argparse.Namespace) -> int:
         history = history_of(store, args.id[0])
         bar.close()
         for line in words(history, datetime.now(UTC)):
-            print(line)
+            print(plain(line))
         if args.plot:
             Path(args.plot).write_text(svg(panels(store, history)), encoding="utf-8")
     except (UnknownIdError, RefusedError, ChangingError, OSError) as error:
-        print(f"tocsin: {error}", file=sys.stderr)
+        print(f"tocsin: {plain(str(error))}", file=sys.stderr)
         return FAILED
     finally:
         bar.close()

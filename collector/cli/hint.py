@@ -10,6 +10,7 @@ from pathlib import Path
 
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
+from collector.cli.terminal import plain
 from collector.config.load import load
 from collector.hint.given import SPEND_S, Given
 from collector.hint.hints import give, hint, predicted, processes_of
@@ -61,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
             outcomes = dict.fromkeys(due.channels, "dry run") if args.dry_run else give(due, one)
             spent[who.user] = spent.get(who.user, 0.0) + time.monotonic() - began
             for channel, trouble in outcomes.items():
-                print(f"tocsin: pid {who.pid}, {one['reason']}, {channel}: {trouble or 'given'}")
+                done = plain(trouble) or "given"
+                print(f"tocsin: pid {who.pid}, {one['reason']}, {channel}: {done}")
             if not args.dry_run:
                 failed += any(outcomes.values())
                 given.note(due, one, outcomes, now)

@@ -172,6 +172,6 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _texts(*cells: object) -> tuple[str, ...]:
     """Texts of others, without characters that a terminal would obey."""
-    from collector.sources.nccl.sanitize import printable  # noqa: PLC0415
+    from collector.foreign_text import printable  # noqa: PLC0415
 
     return tuple(printable(str(cell), MAX_CELL) for cell in cells)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
+from collector.cli.terminal import plain
 from collector.config.load import load
 
 if TYPE_CHECKING:
@@ -117,23 +118,24 @@ def _text(verdicts: Sequence[Verdict], saved: Iterable[Saved], settings: Setting
     from detectors.nccl.words import lines  # noqa: PLC0415
 
     for verdict in verdicts:
-        yield from (f"{line}\n" for line in lines(verdict))
+        yield from (f"{plain(line)}\n" for line in lines(verdict))
         yield "\n"
     if settings.problems:
         yield "Settings of the job, as it logged them:\n"
         found = words.lines(settings.problems, settings.ranks)
-        yield from (f"  {line}\n" for line in found)
+        yield from (f"  {plain(line)}\n" for line in found)
         yield "\n"
     for one in saved:
         parsed = ", ".join(
             f"{count} {_plural(what) if count != 1 else what}" for what, count in one.parsed.items()
         )
         yield (
-            f"{one.name}: "
+            f"{plain(one.name)}: "
             f"{one.kind.replace('_', ' ') or 'not understood'}{f': {parsed}' if parsed else ''}\n"
         )
         for gone in one.discarded:
-            yield f"  not used: {gone.what}{f' ({gone.count})' * (gone.count > 1)}: {gone.why}\n"
+            what = f"{gone.what}{f' ({gone.count})' * (gone.count > 1)}: {gone.why}"
+            yield f"  not used: {plain(what)}\n"
 
 
 def _plural(word: str) -> str:

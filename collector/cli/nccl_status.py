@@ -7,23 +7,23 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from collector.agent.environment import host_name
 from collector.facts.node import node_facts
-from collector.nccl_settings.look import versioned
 from collector.nccl_settings.model import Problem
 from collector.nccl_settings.ranks import ranks_by_job
 from collector.nccl_settings.table import problems
 from collector.nccl_settings.words import document, lines
 from collector.sources.nccl.discovery.found import Found
-from collector.sources.nccl.discovery.library import version_of
+from collector.sources.nccl.discovery.library import Versions, version_of
 from collector.sources.nccl.discovery.scan import Scan, Scanner
 from collector.sources.nccl.discovery.sockets import ras_clients
 from collector.sources.nccl.ras.policy import FIRST_SAFE
+from collector.sources.nccl.reader import NcclReader
 
 # Settings of a job that let more be known, and what each gives; docs/nccl.md says what they cost.
 SETTINGS = {
@@ -61,6 +61,15 @@ def rows(proc: Path, scan: Scan) -> Iterator[Row]:
         )
         settings = tuple(words for name, words in SETTINGS.items() if name in found.environment)
         yield Row(found, version, listening, _ras(found, version, listening), settings)
+
+
+def versioned(proc: Path, processes: Iterable[Found]) -> Iterator[tuple[Found, str]]:
+    """Those that speak NCCL, with its version; "" for a library that cannot be read."""
+    versions = Versions(NcclReader(proc).version)
+    for found in processes:
+        if found.library is not None:
+            known = versions.known(found.library)
+            yield found, known or versions.look(found.library, found.pid)
 
 
 def _ras(found: Found, version: str, listening: str) -> str:
@@ -117,7 +126,7 @@ def _text(found: Sequence[Row], settings: Sequence[JobSettings], scan: Scan) -> 
         )
     for one in settings:
         if one.problems:
-            yield f"Settings of {one.job or 'a job without a name'}:\n"
+            yield f"Settings of {one.job}:\n"
             yield from (f"  {line}\n" for line in lines(one.problems, one.ranks))
     silent = len(scan.processes) - len(found)
     yield (

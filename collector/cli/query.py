@@ -187,6 +187,11 @@ def _sql(store: Any, window: Any, text: str) -> Any:
         raise ConfigError(f"SQL: {error}") from error
 
 
+def _shown(text: str) -> str:
+    """Lines for a terminal; files and pipes get values as they are stored."""
+    return "\n".join(map(terminal.plain, text.split("\n")))
+
+
 def _write(answer: Any, form: str, output: str) -> None:
     render: Any = importlib.import_module("pipeline.store.query.render")
     if form == "parquet":
@@ -197,7 +202,7 @@ def _write(answer: Any, form: str, output: str) -> None:
         return
     lines = [answer] if form == "svg" else render.FORMS[form](answer)
     if not output:
-        sys.stdout.writelines(lines)
+        sys.stdout.writelines(map(_shown, lines) if terminal.is_terminal(sys.stdout) else lines)
         return
     with Path(output).open("w", encoding="utf-8", newline="") as file:
         file.writelines(lines)

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from collector.integrations.agent_client import asked
 from collector.integrations.record import BusyError, Record
 from collector.integrations.resume import BurnInCheck
 from collector.integrations.scheduler import CannotAskError, Scheduler
+from collector.integrations.tokens import Tokens
 from collector.repair.acting import undo
 from collector.repair.bundle import Bundles
 from collector.repair.case import CaseFile, DamagedError
@@ -74,7 +75,9 @@ def run(args: argparse.Namespace) -> int:
             return _status(cases)
         with Record(Path(config.storage.path) / RECORD).held():
             if args.forget:
-                return _forget(cases, args.forget, _hands(config, ""))
+                return _forget(
+                    cases, args.forget, _hands(config, ""), lambda: _release(args, config)
+                )
             return _advance(args, config, cases)
     except (CannotAskError, DamagedError, BusyError, OSError, ValueError) as error:
         print(f"tocsin: nothing done: {error}", file=sys.stderr)
@@ -175,14 +178,25 @@ def _status(cases: CaseFile) -> int:
     return 0
 
 
-def _forget(cases: CaseFile, device: str, hands: Hands) -> int:
-    """A run that died may have left services stopped: nobody else would start them again."""
+def _release(args: argparse.Namespace, config: Config) -> None:
+    """Nothing of this node's drain is ours any more; CannotAskError where its slot stays."""
+    record = Record(Path(config.storage.path) / RECORD)
+    Tokens(_scheduler(config), _name(args, config, record)).drop_slots()
+    record.forget()
+
+
+def _forget(cases: CaseFile, device: str, hands: Hands, release: Callable[[], None]) -> int:
+    """A run that died may have left services stopped: nobody else would start them again. The drain
+    is given up with the last repair of the node.
+    """
     book = cases.read()
     found = [c for c in book.cases.values() if c.device.startswith(device) or c.name == device]
     if len(found) != 1:
         print(f"tocsin: {len(found)} open repairs match {device!r}", file=sys.stderr)
         return 1
     undo(found[0], hands)
+    if len(book.cases) == 1:
+        release()
     cases.write(book.without(found[0]))
     print(f"the repair of {found[0].name} is over")
     return 0

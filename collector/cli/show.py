@@ -135,16 +135,11 @@ def _name(device: Device) -> str:
         for label, fact in KINDS[device.kind].labels
         if label != "uuid"
     ]
-    return _plain("/".join(fact for fact in facts if fact) or device.id)
+    return terminal.plain("/".join(fact for fact in facts if fact) or device.id)
 
 
 def _said(event: Event) -> str:
-    return _plain(" ".join(f"{name}={value}" for name, value in event.attributes.items()))
-
-
-def _plain(text: str) -> str:
-    """Without control characters: hostile text must not write on somebody's terminal."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    return terminal.plain(" ".join(f"{name}={value}" for name, value in event.attributes.items()))
 
 
 def _counted(one: Observation) -> list[tuple[str, int]]:

@@ -33,6 +33,16 @@ def console(stream: TextIO) -> Console:
     return Console(file=stream, markup=False, emoji=False, highlight=False)
 
 
+def plain(text: str) -> str:
+    r"""One line without control characters: what a job or a store says must not write on the
+    terminal of an operator.
+
+    >>> plain("a\x1b[2Jb\n")
+    'a\\x1b[2Jb\\x0a'
+    """
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
 def table(
     head: Row, rows: Sequence[Row], right: Sequence[bool], out: TextIO | None = None
 ) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from collector.config.raw_setting import RawSetting
 from collector.config.units import Seconds
+from pipeline.dcgm import DEFAULT_FILE, LOWER_CASE_FILE
 
 # refused: a flag that would be misunderstood if it were accepted.
 Kind = Literal["text", "switch", "milliseconds", "interval", "refused"]
@@ -24,12 +25,15 @@ FALSE = ("0", "f", "F", "FALSE", "false", "False")
 
 # Detectors need a reading a second: dcgm-exporter's usual 30 s must not blind them.
 MAX_PERIOD_S = 1.0
+# It takes any interval; ours begin here (collector/config/checks.py).
+MIN_INTERVAL = Seconds(0.05)
 
-# Counters files that its image and packages bring along; where they are not, ours says the same.
-ITS_OWN_FILES = (
-    "/etc/dcgm-exporter/default-counters.csv",
-    "/etc/dcgm-exporter/dcp-metrics-included.csv",
-)
+# Counters files that its image and packages bring along; where they are not, ours say the same.
+ITS_OWN_FILES = {
+    "/etc/dcgm-exporter/default-counters.csv": DEFAULT_FILE,
+    "/etc/dcgm-exporter/dcp-metrics-included.csv": DEFAULT_FILE,
+    "/etc/dcgm-exporter/1.x-compatibility-metrics.csv": LOWER_CASE_FILE,
+}
 
 NOT_YET = "not built yet"
 API_SERVER = "only the API server knows labels and uids of pods"
@@ -39,6 +43,7 @@ CONFIG_FILE = (
     "dcgm-exporter's YAML is not read: give its fields as a counters file (-f), its interval as "
     "-c, the rest as flags; Tocsin's own file is --config.file"
 )
+CONFIG_MAP = "counters are not read from the API server: mount the ConfigMap as a file and use -f"
 DIRECT = "Tocsin reads the driver itself and needs no host engine"
 
 
@@ -47,7 +52,7 @@ class DcgmFlag(NamedTuple):
     when it has no meaning here.
 
     ``values`` translates the words of dcgm-exporter into ours; a value that is not
-    among them passes as it is.
+    among them passes as it is. ``repeats``: given again it adds to what was given before.
     """
 
     names: tuple[str, ...]
@@ -56,6 +61,7 @@ class DcgmFlag(NamedTuple):
     kind: Kind = "text"
     setting: tuple[str, ...] = ()
     values: Mapping[str, object] | None = None
+    repeats: bool = False
 
     @property
     def long(self) -> str:
@@ -120,7 +126,9 @@ FLAGS: tuple[DcgmFlag, ...] = (
     _flag(
         "-m --configmap-data",
         "E_CONFIGMAP_DATA",
-        f"counters from a ConfigMap: {NOT_YET}; mount it and use -f",
+        CONFIG_MAP,
+        "refused",
+        values={"none": None, "": None},  # its default: the file
     ),
     _flag("-r --remote-hostengine-info", "DCGM_REMOTE_HOSTENGINE_INFO", DIRECT),
     _flag(
@@ -200,6 +208,7 @@ FLAGS: tuple[DcgmFlag, ...] = (
         "NVIDIA_RESOURCE_NAMES",
         "further resources whose devices are GPUs, separated by commas",
         setting="sources.jobs.resource_names",
+        repeats=True,
     ),
     _flag(
         "--hpc-job-mapping-dir",
@@ -288,53 +297,102 @@ FLAGS: tuple[DcgmFlag, ...] = (
 )
 
 
-def from_environ(environ: Mapping[str, str]) -> tuple[list[RawSetting], list[str], list[str]]:
-    """Settings, notices and refusals of dcgm-exporter's variables.
+class Translated(NamedTuple):
+    """What flags or variables mean: settings, what to tell the user, and what is refused."""
 
-    An empty variable is not set, as templates leave them.
+    settings: list[RawSetting]
+    notices: list[str]
+    refusals: list[str]
+
+
+def from_environ(environ: Mapping[str, str], flags: Iterable[DcgmFlag] = ()) -> Translated:
+    """What dcgm-exporter's variables mean.
+
+    An empty variable is not set, as templates leave them; nor is one whose flag is among those of
+    the command line: everything that it would set is the flag's.
     """
-    given = [
+    overridden = {flag.long for flag in flags}
+    return translate(
         (flag, environ[flag.variable], flag.variable)
         for flag in FLAGS
-        if environ.get(flag.variable)
-    ]
-    return translate(given)
+        if environ.get(flag.variable) and flag.long not in overridden
+    )
 
 
-def translate(
-    given: Iterable[tuple[DcgmFlag, str, str]],
-) -> tuple[list[RawSetting], list[str], list[str]]:
-    """Settings, notices and refusals of flags with their values and where each was given.
-
-    Later ones win.
+def translate(given: Iterable[tuple[DcgmFlag, str, str]]) -> Translated:
+    """What flags with their values and where each was given mean; of several of one flag the last
+    counts, or all of them where it repeats.
     """
-    settings: list[RawSetting] = []
-    notices: list[str] = []
+    last: dict[str, Translated] = {}
     refusals: list[str] = []
     for flag, value, origin in given:
+        before = last.get(flag.long)
         try:
-            typed = _typed(flag, value)
+            last[flag.long] = _translated(flag, _typed(flag, value), origin)
         except ValueError as error:
             refusals.append(f"{origin}: {error}")
             continue
-        if typed in ITS_OWN_FILES and not Path(value).exists():
-            settings.append(RawSetting(flag.setting, "", origin))
-            notices.append(
-                f"{origin}: there is no {value}; the counters that come with Tocsin are shown"
-            )
-        elif flag.kind == "interval":
-            settings.append(RawSetting(flag.setting, typed, origin))
-            if isinstance(typed, Seconds) and typed < MAX_PERIOD_S:
-                settings.append(RawSetting(("sources", "nvml", "period"), typed, origin))
-        elif flag.setting and typed is not None:
-            settings.append(RawSetting(flag.setting, typed, origin, text=isinstance(typed, str)))
-        elif typed:  # a switch that is off asks for nothing
-            notices.append(f"{origin} is accepted and has no effect here: {flag.help}")
-    return settings, notices, refusals
+        if flag.repeats and before:
+            last[flag.long] = _joined(before, last[flag.long])
+    return Translated(
+        [setting for one in last.values() for setting in one.settings],
+        [notice for one in last.values() for notice in one.notices],
+        refusals,
+    )
+
+
+def _translated(flag: DcgmFlag, typed: object, origin: str) -> Translated:
+    """What one flag means."""
+    if flag.kind == "interval" and isinstance(typed, Seconds):
+        return _interval(flag, typed, origin)
+    if typed in ITS_OWN_FILES and not Path(str(typed)).exists():
+        return _shipped(flag, str(typed), origin)
+    if flag.setting and typed is not None:
+        text = isinstance(typed, str)
+        return Translated([RawSetting(flag.setting, typed, origin, text=text)], [], [])
+    if flag.setting or not typed:  # a switch that is off asks for nothing
+        return Translated([], [], [])
+    said = f"{origin} is accepted and has no effect here: {flag.help}"
+    return Translated([], [said], [])
+
+
+def _interval(flag: DcgmFlag, asked: Seconds, origin: str) -> Translated:
+    """Samples of the dialect at an interval, and readings where the interval is shorter than
+    theirs.
+    """
+    taken = max(asked, MIN_INTERVAL) if asked else asked  # 0 is no interval for either
+    notices = (
+        [f"{origin}: {asked} is shorter than the shortest interval; it is {taken}"]
+        if taken != asked
+        else []
+    )
+    paths = [flag.setting]
+    if taken < MAX_PERIOD_S:
+        paths.append(("sources", "nvml", "period"))
+    return Translated([RawSetting(path, taken, origin) for path in paths], notices, [])
+
+
+def _shipped(flag: DcgmFlag, file: str, origin: str) -> Translated:
+    """Our own file in the place of one that comes with dcgm-exporter and is not there."""
+    ours = ITS_OWN_FILES[file]
+    path = "" if ours == DEFAULT_FILE else str(ours)
+    said = f"{origin}: there is no {file}; the counters that come with Tocsin are shown"
+    return Translated([RawSetting(flag.setting, path, origin)], [said], [])
+
+
+def _joined(before: Translated, after: Translated) -> Translated:
+    """The values of a flag that was given again, as one list."""
+    settings = [
+        new._replace(value=f"{old.value},{new.value}")
+        for old, new in zip(before.settings, after.settings, strict=True)
+    ]
+    return Translated(settings, after.notices, [])
 
 
 def _typed(flag: DcgmFlag, value: str) -> object:
     if flag.kind == "refused":
+        if value in (flag.values or ()):
+            return None
         raise ValueError(f"{value}: {flag.help}")
     if flag.kind == "switch":
         if value not in (*TRUE, *FALSE):

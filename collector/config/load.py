@@ -50,7 +50,9 @@ def load(inputs: Inputs) -> Loaded:
     path = Path(chosen) if chosen else inputs.default_file
     from_file, problems = file.read(path) if chosen or path.exists() else ([], [])
     from_environ, more = _environment(environ)
-    dcgm_environ, notices, refused = dcgm_flags.from_environ(environ)
+    dcgm_environ, notices, refused = dcgm_flags.from_environ(
+        environ, [flag for flag, _, _ in inputs.dcgm]
+    )
     dcgm_line, more_notices, more_refused = dcgm_flags.translate(inputs.dcgm)
     config, origins, wrong = decode(
         [*from_file, *dcgm_environ, *from_environ, *dcgm_line, *inputs.flags]

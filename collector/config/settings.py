@@ -136,7 +136,7 @@ class Exposition(Section, frozen=True):
     ] = ""
     devices: Annotated[
         str,
-        _help("GPUs in dcgm-exporter's series, as its `-d`: `f`, `g`, `i`, `g:0,2-4`, `i:0.1`."),
+        _help("GPUs in dcgm-exporter's series, as its `-d`: `f`, `g:0,2-4`, `i:0.1`, `g:0+i`."),
     ] = "f"
     use_old_namespace: Annotated[
         bool, _help("Use the old label name `uuid` for `UUID`, as dcgm-exporter's `-o`.")
@@ -310,6 +310,14 @@ class Trainings(Section, frozen=True):
     enabled: Enabled = False
     period: Period = Seconds(15)
     deadline: Deadline = Seconds(30)
+    slurm_bridge_namespaces: Annotated[
+        tuple[str, ...],
+        _help(
+            "Namespaces where slurm-bridge places pods: there the label or annotation "
+            "`scheduler.slinky.slurm.net/slurm-jobid` is a pod's job. Admission must let nobody "
+            "else set it."
+        ),
+    ] = ()
 
 
 class Waits(Section, frozen=True):

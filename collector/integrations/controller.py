@@ -1,12 +1,13 @@
-"""Slurm's controller, through its own commands: scontrol(1) and sinfo(1)."""
+"""Slurm's controller, through its own commands: scontrol(1), sinfo(1) and squeue(1)."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+from dataclasses import replace
 
-from collector.integrations.scheduler import OURS, CannotAskError, NodeState
+from collector.integrations.scheduler import INVALID, OURS, CannotAskError, NodeState
 from pipeline import child
 
 DEADLINE_S = 10.0
@@ -14,25 +15,41 @@ DEADLINE_S = 10.0
 PATHS = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
 # a token never takes effect: no job reaches so far (an unlimited one counts as a year)
 FAR = "now+3650days"
-# Variables by which scontrol(1) and sinfo(1) show less, or in another form, or another cluster;
+# What may still run, or run again: a node is idle to slurmctld while its only job is suspended.
+LEFT = "RUNNING,SUSPENDED,COMPLETING,STOPPED"
+# Variables by which these commands show less, or in another form, or another cluster;
 # ours are in UTC, since the time that a reason was set is compared with what was read before.
-_BENT = ("SLURM_CLUSTERS", "SCONTROL_", "SINFO_")
+_BENT = ("SLURM_CLUSTERS", "SCONTROL_", "SINFO_", "SQUEUE_")
 _OURS = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
 _REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^\[\]]*@\d{4}-[^\[\]]*)\]")
 _STATE = re.compile(r" State=([A-Z_+*~#!%$@^-]+)")
+_USER = re.compile(r"^SlurmUser\s*=\s*([^\s(]+)", re.MULTILINE)
 _TOKEN = re.compile(r"^ReservationName=(\S+) .*? Nodes=(\S+)", re.MULTILINE)
 
 
 class Controller:
-    """``scontrol`` and ``sinfo`` of this machine, each call within a deadline."""
+    """Slurm's commands of this machine, each call within a deadline."""
 
     def __init__(self, deadline_s: float = DEADLINE_S) -> None:
         self._deadline_s = deadline_s
         self._path = f"{os.environ.get('PATH', '')}:{PATHS}"
 
     def node(self, name: str) -> NodeState:
-        """One node."""
-        return parse_node(self._ask("scontrol", "--oneliner", "show", "node", name))
+        """One node. Newer releases of slurmctld put their own reason, as the SlurmUser, in place of
+        any other where a node registers with less than it should have.
+        """
+        state = parse_node(self._ask("scontrol", "--oneliner", "show", "node", name))
+        if not state.drained or not state.words & INVALID:
+            return state
+        user = _USER.search(self._ask("scontrol", "show", "config"))
+        by_itself = user is not None and state.by.partition("@")[0] == user[1]
+        return replace(state, replaced=by_itself)
+
+    def has_jobs(self, name: str) -> bool:
+        """By the list of jobs: the state of a node says nothing of suspended ones."""
+        of_node = f"--nodelist={name}", f"--states={LEFT}"
+        options = ("--noheader", "--all", "--local", "--format=%i")
+        return bool(self._ask("squeue", *options, *of_node).strip())
 
     def drained(self) -> dict[str, str]:
         """Nodes that take no new jobs for a reason of ours, and the reason."""

@@ -60,11 +60,9 @@ class Gate:
         CannotAskError where the controller did not answer: the next check
         takes up what this one began.
         """
-        record = self._record.read()
-        if record is not None:
-            left = self._reconcile(record, answer)
-            if left is not None:
-                return left
+        left = self.reconcile(answer)
+        if left is not None:
+            return left
         causes = causes_of(answer, self._policy)
         if not causes:
             return _calm(answer)
@@ -78,6 +76,13 @@ class Gate:
             return f"dry run: would drain {self._node}{self._no_room()}: {reason}"
         return self._drain(answer, worst, reason)
 
+    def reconcile(self, answer: Answer) -> str | None:
+        """What became of an earlier drain of ours, in one line; None where there is none, or it is
+        over and done with. The answer must not be unknown. CannotAskError.
+        """
+        record = self._record.read()
+        return None if record is None else self._reconcile(record, answer)
+
     def _drain(self, answer: Answer, worst: Problem, reason: str) -> str:
         """What is about to be done is written down first: whatever interrupts this, the next check
         finds out how far it came.
@@ -85,6 +90,7 @@ class Gate:
         meant = Drained(
             node=self._node,
             incident=worst.id,
+            incidents=[cause.id for cause in causes_of(answer, self._policy)],
             action=worst.action,
             kind=worst.kind,
             device=worst.device,
@@ -96,10 +102,12 @@ class Gate:
             parts={key(kind, part): epoch for (kind, part), epoch in answer.parts.items()},
         )
         self._record.write(meant)
-        slot, full = self._claim()
+        slot, allowance, full = self._claim()
         if full:
             self._record.forget()
             return f"not drained ({full}): {reason}"
+        meant = replace(meant, allowance=allowance)
+        self._record.write(meant)  # a drain that is refused gives its allowance back
         state = self._controller.node(self._node)  # people may have come first
         if state.drained:
             self._tokens.drop(slot)
@@ -109,26 +117,25 @@ class Gate:
         self._record.write(replace(meant, slot=slot, by=self._controller.node(self._node).by))
         return f"drained {self._node}: {reason}"
 
-    def _claim(self) -> tuple[str, str]:
-        """A slot with an allowance of this hour, or why there is none."""
+    def _claim(self) -> tuple[str, str, str]:
+        """A slot and an allowance of this hour, or why there is none."""
         if self._tokens.all_off():
-            return "", "disabled fleet-wide by reservation tocsin_off"
+            return "", "", "disabled fleet-wide by reservation tocsin_off"
         drained = self._controller.drained()
         if len(drained) >= self._policy.most_drained:
-            return (
-                "",
-                (
-                    f"limit reached: Tocsin has drained {len(drained)} nodes, "
-                    f"{self._policy.most_drained} are allowed"
-                ),
+            full = (
+                f"limit reached: Tocsin has drained {len(drained)} nodes, "
+                f"{self._policy.most_drained} are allowed"
             )
+            return "", "", full
         slot = self._tokens.slot(self._policy.most_drained)
         if not slot:
-            return "", f"limit reached: all {self._policy.most_drained} slots are in use"
-        if not self._tokens.hour(self._policy.most_per_hour, self._now()):
+            return "", "", f"limit reached: all {self._policy.most_drained} slots are in use"
+        allowance = self._tokens.hour(self._policy.most_per_hour, self._now())
+        if not allowance:
             self._tokens.drop(slot)
-            return "", f"limit reached: {self._policy.most_per_hour} nodes per hour"
-        return slot, ""
+            return "", "", f"limit reached: {self._policy.most_per_hour} nodes per hour"
+        return slot, allowance, ""
 
     def _reconcile(self, record: Drained, answer: Answer) -> str | None:
         """What became of our drain; None where it is over and done with, and
@@ -147,10 +154,12 @@ class Gate:
         if self._dry_run:
             return f"dry run: no longer drained by Tocsin: {record.reason}"
         self._tokens.drop_slots()
-        if record.by and record.incident in answer.open:
+        if record.confirmed and record.about & answer.open:
             if not record.over:
                 self._record.write(replace(record, over=True))
             return f"left to operators, who resumed or changed it: {record.reason}"
+        if record.allowance and not record.confirmed:  # nothing was drained with it
+            self._tokens.drop(record.allowance)
         self._record.forget()
         return None
 
@@ -160,13 +169,27 @@ class Gate:
         """
         causes = causes_of(answer, self._policy)
         reason = reason_of(*causes, simulated=bool(answer.simulated)) if causes else record.reason
-        if self._dry_run or reason == record.reason or record.over:
+        if self._dry_run:
+            return record.reason
+        record = self._extended(record, causes, answer)
+        if reason == record.reason or self._policy.forbids(self._node):
             return record.reason
         self._record.write(replace(record, reason=reason, was=record.reason, by=""))
         self._controller.drain(self._node, reason)
         by = self._controller.node(self._node).by
         self._record.write(replace(record, reason=reason, was="", by=by))
         return reason
+
+    def _extended(self, record: Drained, causes: list[Problem], answer: Answer) -> Drained:
+        """With the incidents that the drain is for by now: an operator who resumes the node decides
+        about all of them.
+        """
+        left = [one for one in record.incidents if one in answer.open]
+        new = [one.id for one in causes if one.id not in left]
+        if new or len(left) < len(record.incidents):
+            record = replace(record, incidents=[*left, *new])
+            self._record.write(record)
+        return record
 
     def _unfit(self, state: NodeState, worst: Problem) -> str:
         """Why the node as the controller sees it must not be drained, empty where it may."""
@@ -177,6 +200,8 @@ class Gate:
         away = state.words & (AWAY | MAINTAINED)
         if away:
             return f"it is {' and '.join(sorted(away)).lower()}"
+        if state.refused:
+            return state.refused
         if state.busy and worst.severity != "page":
             return "jobs are running, and a ticket can wait"
         return ""
@@ -235,14 +260,18 @@ def reason_of(first: Problem, *others: Problem, simulated: bool = False) -> str:
 
 def ours(state: NodeState, record: Drained) -> bool:
     """Whether the node is drained by us and nobody has touched that since: same words,
-    same author, same second.
+    same author, same second. A reason that Slurm itself has put in place of ours, because a GPU is
+    missing at the node's registration, is no operator's.
     """
-    return (
-        state.drained
-        and state.reason in (record.reason, record.was or record.reason)
-        and record.by in ("", state.by)
-        and not record.over
+    as_left = state.reason in (record.reason, record.was or record.reason) and (
+        record.by in ("", state.by)
     )
+    replaced = state.replaced and bool(record.by) and _author(state.by) != _author(record.by)
+    return state.drained and not record.over and (as_left or replaced)
+
+
+def _author(by: str) -> str:
+    return by.partition("@")[0]
 
 
 def _calm(answer: Answer) -> str:

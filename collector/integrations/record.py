@@ -7,7 +7,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -29,8 +29,10 @@ class Drained:
     ``failed`` is the evidence of a repair after which the burn-in check failed: it is not tried
     again on the same evidence. ``trying`` is set from before that check begins until it has ended:
     found set, the check never came to its end. ``over`` is set once people have decided otherwise:
-    for the incident ``incident`` this node is left alone from then on. ``was`` is the reason that
-    is being replaced; until that is done the node has either.
+    while one of its incidents is open this node is left alone from then on. ``incidents`` are all
+    of them, ``incident`` the one that it was drained for first. ``was`` is the reason that
+    is being replaced; until that is done the node has either. ``allowance`` is the token of the
+    hour that was taken for it.
     """
 
     node: str
@@ -48,6 +50,18 @@ class Drained:
     failed: str = ""
     trying: bool = False
     was: str = ""
+    incidents: Sequence[str] = ()
+    allowance: str = ""
+
+    @property
+    def about(self) -> frozenset[str]:
+        """The incidents that it is for."""
+        return frozenset((self.incident, *self.incidents))
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the controller was seen to have it."""
+        return bool(self.by or self.was)
 
 
 class Record:

@@ -14,7 +14,7 @@ from collector.integrations.drain import ours
 from collector.integrations.policy import Policy
 from collector.integrations.record import Drained, Record
 from collector.integrations.repair import evidence
-from collector.integrations.scheduler import Scheduler
+from collector.integrations.scheduler import INVALID, Scheduler
 from collector.integrations.tokens import Tokens
 from pipeline import child
 
@@ -141,7 +141,10 @@ class Return:
         state = self._controller.node(self._node)
         if not ours(state, record):
             return f"changed by an operator: {state.reason or 'no reason given'}"
-        return "jobs are still running" if state.busy else ""
+        if state.words & INVALID:
+            return f"its registration is invalid: {state.reason}"
+        busy = state.busy or self._controller.has_jobs(self._node)
+        return "jobs are still running" if busy else ""
 
     def _load(self) -> str:
         """How the burn-in check failed, empty where it passed."""

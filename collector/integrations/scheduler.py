@@ -7,6 +7,8 @@ from typing import Protocol
 
 OURS = "tocsin:"  # every reason of ours begins so; nobody else's does
 BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
+# The node's registration is not as configured, such as a GPU less (slurm.h, node_states).
+INVALID = frozenset({"INVALID_REG", "INVAL"})
 MAINTAINED = frozenset({"MAINT", "MAINTENANCE"})
 AWAY = frozenset(
     {
@@ -31,11 +33,15 @@ class NodeState:
     """A node as the controller sees it.
 
     ``reason`` is the text alone, ``by`` who set it when (``root@2026-11-20T13:26:47``).
+    ``refused`` says why the controller would refuse a drain now. ``replaced`` is set where the
+    controller itself has put a reason of its own in place of the one before.
     """
 
     words: frozenset[str]
     reason: str = ""
     by: str = ""
+    refused: str = ""
+    replaced: bool = False
 
     @property
     def drained(self) -> bool:
@@ -53,6 +59,10 @@ class Scheduler(Protocol):
 
     def node(self, name: str) -> NodeState:
         """One node."""
+        ...
+
+    def has_jobs(self, name: str) -> bool:
+        """Whether jobs are on it, suspended ones too: asked before anything is done to it."""
         ...
 
     def drained(self) -> dict[str, str]:

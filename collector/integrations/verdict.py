@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from collector.foreign_text import printable
 from collector.node.out_of_service import Out
-from pipeline.documents import printable
 from pipeline.exposition import Snapshot
 from pipeline.finding import SEVERITIES, Incident
 from pipeline.frame import Attributes, Device
@@ -116,10 +116,11 @@ def called(device: Device, facts: Attributes) -> str:
 
 
 def text(value: str) -> str:
-    """One line; what is no character (an undecodable byte of a file or log) becomes ``?``:
-    JSON has no place for it.
+    """One line; what is no printable character (an undecodable byte of a file or log, which JSON
+    has no place for; an escape, which a terminal would obey) becomes ``?``.
     """
-    return " ".join(printable(value).split())
+    line = " ".join(value.split())
+    return printable(line, len(line))
 
 
 def _word(

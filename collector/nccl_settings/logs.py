@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from collector.facts.model import NodeFacts
+from collector.foreign_text import printable
 from collector.nccl_settings.model import Rank
+from collector.nccl_settings.ranks import MAX_VALUE
 from collector.sources.joblog.lines import Line
 from collector.sources.joblog.match import shell_of
 from collector.sources.nccl.discovery.library import version_of
@@ -60,7 +62,7 @@ class LoggedSettings:
     def _take(self, writer: _Writer, message: str) -> bool:
         if match := _SET.search(message):
             if match[1] in KEPT:
-                writer.settings[match[1]] = match[2]
+                writer.settings[match[1]] = printable(match[2], MAX_VALUE)
             return match[1] in KEPT
         if match := _VERSION.search(message):
             writer.version = match[1]

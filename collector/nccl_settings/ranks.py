@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from collector.facts.model import NodeFacts
 from collector.facts.processes import process_facts
+from collector.foreign_text import printable
 from collector.nccl_settings.model import Rank
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.library import version_of
 from collector.sources.nccl.discovery.mounts import is_local
 from collector.sources.nccl.discovery.setting_names import KEPT
-from collector.sources.nccl.jobs import hosts_of
-from collector.sources.nccl.sanitize import printable
+from collector.sources.nccl.jobs import Jobs, hosts_of
 from collector.sources.untrusted import read_regular
+from pipeline.clock import Instant
 
 FILE = "/etc/nccl.conf"  # for all processes; what the environment has goes first (env.rst)
 MAX_BYTES, MAX_VALUE = 1 << 16, 512
@@ -26,19 +26,21 @@ _LINE = re.compile(r"^\s*(\w{1,64})\s*=\s*(.*?)\s*$", re.MULTILINE)
 def ranks_by_job(
     proc: Path, node: NodeFacts, processes: Iterable[tuple[Found, str]]
 ) -> dict[str, list[Rank]]:
-    """Of processes with their NCCL version ("" is unknown), by the name of their job."""
-    jobs: dict[str, list[tuple[Found, str]]] = defaultdict(list)
-    for found, version in processes:
-        jobs[found.job].append((found, version))
-    here = _namespace(proc / "1") or _namespace(proc / "self")
+    """Of processes with their NCCL version ("" is unknown), by the name of their job. Who claims
+    the job of others is a job apart, as everywhere.
+    """
+    members = list(processes)
+    jobs, versions = Jobs(node.host), {found.pid: version for found, version in members}
+    jobs.update((found for found, _ in members), 0.0, Instant(0, 0))
     return {
-        job: _ranks(proc, node, members, here) for job, members in sorted(jobs.items()) if members
+        name: ranks_of(proc, node, [(found, versions[found.pid]) for found in job.present])
+        for name, job in sorted(jobs.now.items())
     }
 
 
-def _ranks(
-    proc: Path, node: NodeFacts, members: Sequence[tuple[Found, str]], here: int
-) -> list[Rank]:
+def ranks_of(proc: Path, node: NodeFacts, members: Sequence[tuple[Found, str]]) -> list[Rank]:
+    """The ranks of one job: its processes with their NCCL version."""
+    here = _namespace(proc / "1") or _namespace(proc / "self")
     hosts = hosts_of([found for found, _ in members]).get("hosts", 0)
     return [
         Rank(

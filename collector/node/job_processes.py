@@ -21,16 +21,23 @@ class JobProcesses:
 
     def __init__(self) -> None:
         self._latest: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+        self._tenants: Mapping[str, str] = MappingProxyType({})
 
-    def learn(self, pids: Iterable[tuple[str, int]]) -> None:
-        """All that run now, in place of those before."""
+    def learn(
+        self, pids: Iterable[tuple[str, int]], tenants: Mapping[str, str] | None = None
+    ) -> None:
+        """All that run now, in place of those before; ``tenants`` has whose share each job uses."""
         found: dict[str, tuple[int, ...]] = {}
         for job, pid in pids:
             known = found.get(job, ())
             if len(known) < MOST and pid not in known:
                 found[job] = (*known, pid)
-        self._latest = MappingProxyType(found)
+        self._latest, self._tenants = MappingProxyType(found), dict(tenants or {})
 
     def look(self) -> Mapping[str, tuple[int, ...]]:
         """What runs now."""
         return self._latest
+
+    def tenant(self, job: str) -> str:
+        """Whose share a job uses, "" where that is not known."""
+        return self._tenants.get(job, "")

@@ -43,11 +43,14 @@ class PodsByGpu:
 
     def __init__(self) -> None:
         self._pods: Mapping[str, Pod | None] = MappingProxyType({})
+        self.namespaces: frozenset[str] = frozenset()  # of all pods that have GPUs
 
     def learn(self, allocations: Iterable[tuple[str, Pod]]) -> None:
         """The current allocations, in place of those before."""
         found: dict[str, Pod | None] = {}
-        for uuid, pod in allocations:
+        rows = list(allocations)
+        self.namespaces = frozenset(pod.namespace for _, pod in rows)
+        for uuid, pod in rows:
             found[uuid] = pod if found.get(uuid, pod) == pod else None
         self._pods = found
 

@@ -10,14 +10,16 @@ from typing import Any
 
 import orjson
 
+from pipeline.sound_json import sound_json
+
 log = logging.getLogger("tocsin.state")
 
 
 class State:
     """Documents in one directory, or in memory only where there is none (``path=None``).
 
-    Saving never raises: a full or read-only disk is logged once per document until it works
-    again, and the agent goes on.
+    Saving never raises: a full or read-only disk, or a document that cannot be written, is logged
+    once per document until it works again, and the agent goes on.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -47,7 +49,7 @@ class State:
         return document
 
     def save(self, name: str, document: dict[str, Any]) -> bool:
-        """Replace a document durably (temp file, fsync, rename); False where the disk refused."""
+        """Replace a document durably (temp file, fsync, rename); False where it is not written."""
         if self.path is None:
             self._memory[name] = document
             return True
@@ -56,11 +58,11 @@ class State:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with scratch.open("wb") as f:
-                f.write(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+                f.write(sound_json(document, option=orjson.OPT_INDENT_2))
                 f.flush()
                 os.fsync(f.fileno())
             scratch.replace(file)
-        except OSError as error:
+        except (OSError, TypeError, ValueError) as error:
             if name not in self._failing:
                 log.warning("state %s cannot be written, keeping it in memory: %s", file, error)
             self._failing.add(name)

@@ -40,10 +40,12 @@ class Trainings:
     def __init__(self) -> None:
         self._by_pod: Mapping[Pod, Training] = MappingProxyType({})
         self._by_uid: Mapping[str, Training] = MappingProxyType({})
+        self.learned = False  # whether the API server has answered since the agent began
 
     def learn(self, by_pod: Mapping[Pod, Training], by_uid: Mapping[str, Training]) -> None:
         """All that runs now."""
         self._by_pod, self._by_uid = dict(by_pod), dict(by_uid)
+        self.learned = True
 
     def of(self, pod: Pod) -> Training | None:
         """The training of a pod by its name."""

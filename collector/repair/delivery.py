@@ -6,50 +6,100 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import smtplib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from collector.repair.case import Book, CaseFile
+from collector.repair.case import CaseFile
+
+log = logging.getLogger("tocsin.repair")
 
 DEADLINE_S = 10.0
-HTTP_OK = range(200, 300)
+HTTP_OK, HTTP_REFUSED = range(200, 300), range(400, 500)
+CONFLICT = 409  # it knows the Idempotency-Key: it has this ticket
+LATER = (408, 429)  # refused now, and perhaps not the next time
+# Of one ticket: a day of the timer's five minutes, to mend a token or an address.
+MAX_REFUSALS = 288
+STATE = "delivery"  # of a ticket in the case file: who has it, how often it was refused; never sent
 
 Send = Callable[[Mapping[str, Any]], None]
+Waiting = tuple[Mapping[str, Any], ...]
 
 
 class NotDeliveredError(Exception):
-    """The other side is away, or refused."""
+    """The other side is away, or refused. ``left`` is the ticket as it is to be tried again."""
+
+    def __init__(self, text: str, left: Mapping[str, Any] | None = None) -> None:
+        super().__init__(text)
+        self.left = left
+
+
+class RefusedError(Exception):
+    """A receiver that is there does not want this ticket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tickets:
-    """Where tickets go; what is empty is not used."""
+    """Where tickets go in one run; what is empty is not used, and who was away is not asked again
+    for each ticket.
+    """
 
     url: str = ""
     token_file: str = ""
     file: str = ""
     mail: str = ""
     mail_server: str = "localhost"
+    _away: dict[str, str] = field(default_factory=dict)
 
     def send(self, ticket: Mapping[str, Any]) -> None:
-        """To each in turn; who has it may get it again. NotDeliveredError."""
+        """To each that has not got it yet. NotDeliveredError."""
+        state = ticket.get(STATE, {})
+        plain = {name: value for name, value in ticket.items() if name != STATE}
+        done, refusals, troubles = list(state.get("done", ())), int(state.get("refusals", 0)), []
+        for target, send in self._targets():
+            if target in done:
+                continue
+            try:
+                trouble = self._tried(target, send, plain)
+            except RefusedError as error:
+                refusals, trouble = refusals + 1, _words(error)
+                if refusals >= MAX_REFUSALS:
+                    log.error(
+                        "ticket %s given up, refused %d times: %s", plain["id"], refusals, error
+                    )
+                    trouble = ""
+            if trouble:
+                troubles.append(trouble)
+            else:
+                done.append(target)
+        if troubles:
+            left = {**plain, STATE: {"done": done, "refusals": refusals}}
+            raise NotDeliveredError(f"ticket {plain['id']}: {'; '.join(troubles)}", left)
+
+    def _targets(self) -> Iterator[tuple[str, Send]]:
+        targets = ("url", self.url, self._post), ("file", self.file, self._append)
+        for name, wanted, send in (*targets, ("mail", self.mail, self._mail)):
+            if wanted:
+                yield name, send
+
+    def _tried(self, target: str, send: Send, ticket: Mapping[str, Any]) -> str:
+        """Why it was not delivered; RefusedError where the receiver wants no such ticket."""
+        if target in self._away:
+            return self._away[target]
         try:
-            for wanted, send in (
-                (self.url, self._post),
-                (self.file, self._append),
-                (self.mail, self._mail),
-            ):
-                if wanted:
-                    send(ticket)
-        except (OSError, http.client.HTTPException, smtplib.SMTPException, ValueError) as error:
-            raise NotDeliveredError(f"ticket {ticket['id']}: {error}") from error
+            send(ticket)
+        except (http.client.HTTPException, smtplib.SMTPException, ValueError) as error:
+            return _words(error)
+        except OSError as error:  # of which SMTPException is one
+            return self._away.setdefault(target, _words(error))
+        return ""
 
     def _post(self, ticket: Mapping[str, Any]) -> None:
         where = urlsplit(self.url)
@@ -67,8 +117,12 @@ class Tickets:
             status = connection.getresponse().status
         finally:
             connection.close()
-        if status not in HTTP_OK:
-            raise ValueError(f"{where.hostname} answered with HTTP {status}")
+        if status in HTTP_OK or status == CONFLICT:
+            return
+        said = f"{where.hostname} answered with HTTP {status}"
+        if status in HTTP_REFUSED and status not in LATER:
+            raise RefusedError(said)
+        raise ValueError(said)
 
     def _append(self, ticket: Mapping[str, Any]) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -87,26 +141,42 @@ class Tickets:
                 server.quit()
 
 
+def _words(error: Exception) -> str:
+    return str(error) or repr(error)
+
+
 def deliver(cases: CaseFile, report: Send, ticket: Send) -> list[str]:
-    """Send what waits; why the rest still does. DamagedError, OSError."""
-    book, troubles = cases.read(), []
-    for name, send in (("events", report), ("tickets", ticket)):
-        left, trouble = _sent(getattr(book, name), send)
-        troubles += [trouble] if trouble else []
-        if len(left) < len(getattr(book, name)):
-            book = _without(book, name, left)
-            cases.write(book)
-    return troubles
+    """Send what waits; why the rest still does. DamagedError, OSError.
+
+    Events go in order, to one agent: what it does not take now, it takes none of. Tickets are
+    independent of one another.
+    """
+    book = cases.read()
+    events, troubles = _in_order(book.events, report)
+    if events != book.events:
+        book = replace(book, events=events)
+        cases.write(book)
+    tickets, more = _each(book.tickets, ticket)
+    if tickets != book.tickets:
+        cases.write(replace(book, tickets=tickets))
+    return [*troubles, *more]
 
 
-def _sent(waiting: tuple[Mapping[str, Any], ...], send: Send) -> tuple[tuple[Any, ...], str]:
+def _in_order(waiting: Waiting, send: Send) -> tuple[Waiting, list[str]]:
     for number, one in enumerate(waiting):
         try:
             send(one)
         except NotDeliveredError as error:
-            return waiting[number:], str(error)
-    return (), ""
+            return waiting[number:], [str(error)]
+    return (), []
 
 
-def _without(book: Book, name: str, left: tuple[Any, ...]) -> Book:
-    return replace(book, events=left) if name == "events" else replace(book, tickets=left)
+def _each(waiting: Waiting, send: Send) -> tuple[Waiting, list[str]]:
+    left, troubles = [], []
+    for one in waiting:
+        try:
+            send(one)
+        except NotDeliveredError as error:
+            left.append(one if error.left is None else error.left)
+            troubles.append(str(error))
+    return tuple(left), troubles

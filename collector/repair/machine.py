@@ -43,10 +43,27 @@ class Machine:
                 self._acting.undo(case)
         answer = self._site.ask()
         self._boot_id = answer.boot_id
+        theirs = self._reconciled(answer)
         for problem in causes_of(answer, self._site.policy):
-            if key(problem.kind, problem.device) not in self._notes.book.cases:
+            known = key(problem.kind, problem.device) in self._notes.book.cases
+            if not known and problem.id not in theirs:
                 self._moved(_suspected(problem), "suspected")
         return [f"{case.name}: {self._step(case, answer)}" for case in self._notes.open()]
+
+    def _reconciled(self, answer: Answer) -> frozenset[str]:
+        """The incidents that operators decided about when they took the node over; what we held of
+        it is given back then, whichever steps its repairs are in.
+        """
+        if answer.state != "unknown" and not self._site.dry_run:
+            self._gate().reconcile(answer)
+        record = self._site.record.read()
+        return record.about if record is not None and record.over else frozenset()
+
+    def _gate(self) -> Gate:
+        site = self._site
+        return Gate(
+            site.node, site.scheduler, site.record, site.policy, now=site.now, dry_run=site.dry_run
+        )
 
     def _step(self, case: Case, answer: Answer) -> str:
         forbidden = self._site.policy.forbids(self._site.node)
@@ -58,6 +75,8 @@ class Machine:
             if self._site.dry_run:
                 return f"dry run: would look at what became of the {case.intent.rung}"
             return self._after(self._acting.recover(case, case.intent, answer))
+        if case.step not in ("suspected", "stopped") and self._given_back(case, answer):
+            return self._returned(case, answer, "outside of this command")
         steps: dict[Step, Callable[[Case, Answer], str]] = {
             "suspected": self._drain,
             "drained": self._act,
@@ -75,15 +94,7 @@ class Machine:
             self._notes.over(case)
             return "the incident ended before anything was done"
         site = self._site
-        gate = Gate(
-            site.node,
-            site.scheduler,
-            site.record,
-            site.policy,
-            now=site.now,
-            dry_run=site.dry_run,
-        )
-        text = gate.check(answer)
+        text = self._gate().check(answer)
         if site.record.read() is None or site.dry_run:
             return text
         no = refusal(site, case, answer)
@@ -122,6 +133,11 @@ class Machine:
         times = self._site.now(), self._site.uptime()
         intent = Intent(rung, case.attempts + 1, answer.boot_id, epoch, *times)
         return self._after(self._acting.begin(case, intent))
+
+    def _given_back(self, case: Case, answer: Answer) -> bool:
+        """Whether the node is not ours any more, and the incident is over."""
+        record = self._site.record.read()
+        return case.incident not in answer.open and (record is None or record.over)
 
     def _gone(self, case: Case, answer: Answer) -> bool:
         """Whether nothing is reported of the part any more."""
@@ -203,8 +219,10 @@ class Machine:
         return self._stop(case, given.text) if record and record.failed else given.text
 
     def _returned(self, case: Case, answer: Answer, how: str) -> str:
-        """The case is over; the act helped if the fault is gone."""
+        """The case is over; the act helped if the fault is gone, and was not found useless."""
         helped = case.incident not in answer.open
+        if case.step in ("drained", "rma", "stopped"):
+            case = replace(case, rung="")
         self._notes.over(replace(case, step="returned", note=how), helped=helped)
         return f"returned {how}"
 
@@ -228,8 +246,8 @@ class Machine:
 
     def _await_operator(self, case: Case, answer: Answer) -> str:
         """Nothing is done any more; the case ends with its incident, when the node is not ours."""
-        if case.incident not in answer.open and self._site.record.read() is None:
-            self._notes.over(case)
+        if self._given_back(case, answer):
+            return self._returned(case, answer, "by an operator")
         return f"stopped: {case.note}"
 
     def _failed(self, case: Case, why: str) -> str:

@@ -49,4 +49,5 @@ def _not_ours(site: Site, case: Case) -> Refusal | None:
     away = state.words & (AWAY | MAINTAINED)
     if away and case.step == "drained":
         return Refusal(f"the node is {' and '.join(sorted(away)).lower()}")
-    return Refusal("jobs are still running") if state.busy else None
+    busy = state.busy or site.scheduler.has_jobs(site.node)
+    return Refusal("jobs are still running") if busy else None

@@ -89,6 +89,14 @@ FAULTS = (
         strength=Strength.STATISTIC,
     ),
     HOST.sub(
+        "own_limit",
+        "record",
+        "RESTART_APP",
+        origin="application",
+        why="the job started more processes than its own limit allows",
+        strength=Strength.STATISTIC,
+    ),
+    HOST.sub(
         "cpu_hot",
         "ticket",
         "CONTACT_SUPPORT",

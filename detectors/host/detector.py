@@ -63,7 +63,7 @@ class Host(Stateful):
     """
 
     name = "host"
-    version = 4
+    version = 5
 
     def __init__(self) -> None:
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
@@ -153,7 +153,7 @@ class Host(Stateful):
         if rule.with_job and self._jobs.busy(device.host):
             severity = max(rule.with_job, rule.severity, key=RANK.__getitem__)
         where = f"Node {device.host}" if device.kind == "node" else f"On {device.host}"
-        under = f" Job {job} runs there." if job else ""
+        under = f" Job {job} runs there." if job and not rule.of_a_job else ""
         # Another server, or the same one once more, is no flicker of what was reported before.
         news, thing.reported = not thing.reported, True
         all_of_it = dict.fromkeys(each.words for each in self._things.reported(device, thing.fault))
@@ -243,16 +243,30 @@ def _words(rule: Rule, event: Event) -> str:
 
 
 def _same(rule: Rule, thing: Thing, event: Event) -> bool:
-    """Whether what recovered is this thing; one that the kernel does not name is any of them."""
-    named = _name(rule, event)
-    return not named or thing.name in (named, "")
+    """Whether what recovered is this thing, or may be it: an error of the same file system that
+    named no server. A recovery that names nothing may be of any other.
+    """
+    return bool(named := _named(rule, event)) and thing.name in (named, _family(rule, event))
 
 
 def _name(rule: Rule, event: Event) -> str:
-    """What the event names of what is broken; a port that names nothing else is itself meant."""
+    """What the event names of what is broken, else its file system where servers are named."""
+    return _named(rule, event) or _family(rule, event)
+
+
+def _named(rule: Rule, event: Event) -> str:
+    """A disk of an array is the array's, which recovers; a port that names nothing else is itself
+    meant.
+    """
     facts = event.attributes
     own = facts.get("pci", "") if rule.thing == REPORTER else ""
-    return str(facts.get(rule.thing, own))[:MAX_WORD]
+    named = facts.get(rule.thing, own)
+    return str(facts.get("array", named) if rule.thing == "block_device" else named)[:MAX_WORD]
+
+
+def _family(rule: Rule, event: Event) -> str:
+    named = event.attributes.get("filesystem", "") if rule.thing == "server" else ""
+    return str(named)[:MAX_WORD]
 
 
 class _Facts(dict[str, str]):

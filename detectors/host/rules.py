@@ -13,6 +13,9 @@ MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86400.0
 BAD = ("fatal", "uncorrected")
 # mcelog.conf(5): mem-ce-error-threshold = 100 / 24h, of a socket's memory.
 CORRECTED_PER_DAY = 100
+# What the kernel has for all; a job's own limit is no want of the node.
+RESOURCES = ("open files", "connection tracking", "neighbour table", "TCP memory", "processes")
+OWN_PROCESSES = "processes of a job"
 # The port that cut a device off: the line of its recovery names that port alone.
 REPORTER = "reporter"
 
@@ -26,7 +29,8 @@ class Rule:
     none of them it ends with the boot, or after ``quiet_s`` without another event (0: never).
     ``thing``: the attribute that names what is broken; what ends must have the same.
     ``with_job`` is the severity where a job runs on the node, ``on_node`` that of an event of no
-    device that is read.
+    device that is read. ``of_a_job``: it is the affair of the job that the event names, whatever
+    else runs there.
     """
 
     kind: str
@@ -44,6 +48,7 @@ class Rule:
     thing: str = ""
     with_job: Severity | None = None
     on_node: Severity | None = None
+    of_a_job: bool = False
 
 
 def _host(kind: str, fault: str, severity: Severity, words: str, least: int, **more: float) -> Rule:
@@ -79,7 +84,18 @@ KERNEL = (
         "ticket",
         "CONTACT_SUPPORT",
         "the kernel has run out of {resource}",
+        where={"resource": RESOURCES},
         quiet_s=HOUR_S,
+    ),
+    Rule(
+        "resource_exhausted",
+        "host/own_limit",
+        "record",
+        "RESTART_APP",
+        "job {job} has reached the limit of {resource} that was set for it",
+        where={"resource": (OWN_PROCESSES,)},
+        quiet_s=HOUR_S,
+        of_a_job=True,
     ),
     Rule(
         "cpu_throttled",

@@ -63,6 +63,7 @@ class IbRail(Blockwise):
     """
 
     name = "ib_rail"
+    version = 2
     kind = "ib_port"
 
     def __init__(self) -> None:

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detectors.kit.columns import Columns
-from detectors.kit.pooled import moved, pools
+from detectors.kit.pooled import moved, pooled_spread
 from detectors.kit.stateful import Numbers
-from detectors.kit.stats import alpha_of, median_mad
+from detectors.kit.stats import alpha_of
 
 Spread = Any  # float, or (row,) where nodes are joined
 SPREAD_WEIGHT = 0.01  # of one block in the pooled variance
-START_S = 0.01  # ln units: what silicon wanders by under load
+# ln units: what silicon wanders by under load, which counts as so many blocks: sites differ by tens
+START_S, START_BLOCKS = 0.01, 5
+SPREAD_WARM = 5  # blocks: a mean of fewer adds a tenth to what it is measured from
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ class Baseline:
     """Baseline ``b`` of block means y, running mean over the first ``warm`` blocks, then
     exponentially weighted with clipped steps.
 
-    Its state are the columns ``{name}_b`` and ``{name}_n`` and the number ``{name}_s2``. ``clip``
-    gives the largest step from s.
+    Its state are the columns ``{name}_b`` and ``{name}_n`` and the numbers ``{name}_s2`` and
+    ``{name}_blocks``, how many that was learnt from. ``clip`` gives the largest step from s.
 
     >>> columns, numbers = Columns(**Baseline.fills("j")), Numbers(**Baseline.numbers("j"))
     >>> from pipeline.frame import Device
@@ -78,7 +80,7 @@ class Baseline:
     @staticmethod
     def numbers(name: str) -> dict[str, float]:
         """The numbers it needs."""
-        return {f"{name}_s2": START_S**2}
+        return {f"{name}_s2": START_S**2, f"{name}_blocks": 0.0}
 
     @property
     def b(self) -> NDArray[np.float64]:
@@ -110,16 +112,18 @@ class Baseline:
     def learn(self, y: NDArray[np.float64], frozen: NDArray[np.bool_]) -> None:
         """One block per row; NaN and frozen rows hold.
 
-        The spread is pooled over all learnt rows: its median bears the frozen ones.
+        The spread is pooled over all rows known a little: its median bears the frozen ones.
         """
-        r = self.residual(y)
-        seen = np.isfinite(r)
-        key = f"{self.name}_s2"
-        for node, rows in pools(self._columns, seen):
-            spread = float(median_mad(r[None, :] if node is None else r[None, rows])[1][0])
-            self._numbers[key] = moved(self._numbers[key], node, SPREAD_WEIGHT, spread**2)
+        e = y - self.b
+        seen = np.isfinite(e) & (self.n >= SPREAD_WARM)
+        numbers, key, count = self._numbers, f"{self.name}_s2", f"{self.name}_blocks"
+        blocks = numbers[count]
+        spread = pooled_spread(self._columns, e, seen, np.size(blocks))
+        weight = np.maximum(SPREAD_WEIGHT, 1.0 / (blocks + START_BLOCKS))
+        numbers[key] = moved(numbers[key], weight, spread**2)
+        numbers[count] = moved(blocks, 1.0, np.where(np.isnan(spread), np.nan, blocks + 1.0))
         learns = np.isfinite(y) & ~frozen
-        e, limit = y - self.b, self._clip(self.s)
+        limit = self._clip(self.s)
         step = np.where(
             self.n < self._warm, e / (self.n + 1.0), self._alpha * np.clip(e, -limit, limit)
         )

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from detectors.kit.baseline import Baseline, Limit, Spread, runs
 from detectors.kit.columns import Columns
-from detectors.kit.pooled import moved, pools
+from detectors.kit.pooled import moved, pooled_spread
 from detectors.kit.stateful import Numbers
-from detectors.kit.stats.peers import SIGMA, median_of
 
 # blocks; a new job shows within twenty minutes how its ranks differ
 JOB_WARM, JOB_HALF_LIFE = 20, 120.0
@@ -133,11 +132,11 @@ class DualBaseline:
         ``keep``: a new job is no repair.
         """
         learnt = rows & (self.job.n > SHIFT_LEARNT) & (self.across.n > SHIFT_LEARNT)
-        for node, those in pools(self._columns, learnt):
-            shift = (self.job.b - self.across.b)[those]
-            spread = SIGMA * median_of(np.abs(shift - median_of(shift)))
-            numbers = self._numbers
-            numbers["shift2"] = moved(numbers["shift2"], node, SHIFT_WEIGHT, spread**2)
+        numbers = self._numbers
+        shift = pooled_spread(
+            self._columns, self.job.b - self.across.b, learnt, np.size(numbers["shift2"])
+        )
+        numbers["shift2"] = moved(numbers["shift2"], SHIFT_WEIGHT, shift**2)
         self._begin(rows & ~keep, self.job)
 
     def accept(self, rows: NDArray[np.bool_]) -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
+from detectors.kit.allocations import Allocations, Claims, MigSlot, claimed
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.clock import SECOND_NS
@@ -20,13 +20,6 @@ from pipeline.observation import Event
 RECENT_NS = 120 * SECOND_NS
 
 
-class MigSlot(NamedTuple):
-    """A GPU: its host and UUID."""
-
-    host: str
-    gpu: str
-
-
 def in_job(device: Device, job: str) -> Device:
     """The device as one of a job: a finding about it is a finding about the job
     (pipeline/exposition/stalls.py).
@@ -37,46 +30,16 @@ def in_job(device: Device, job: str) -> Device:
     return replace(device, attributes={**device.attributes, "job": job})
 
 
-class _Allocations:
-    """Allocations according to one kind of source.
-
-    A GPU that a job takes belongs to no other any more; what a host gives back is free.
-    """
-
-    def __init__(self) -> None:
-        self.job: dict[MigSlot, str] = {}
-        self.members: dict[str, dict[MigSlot, None]] = {}
-        self.at: dict[str, dict[MigSlot, str]] = {}  # by host: a cluster has thousands
-
-    def assign(self, job: str, host: str, gpus: Iterable[str]) -> None:
-        """Set the GPUs that a job has on a host, and no others there."""
-        for place in [p for p, name in self.at.get(host, {}).items() if name == job]:
-            self.free(place)
-        for gpu in gpus:
-            self.give(MigSlot(host, gpu), job)
-
-    def give(self, place: MigSlot, job: str) -> None:
-        """It is this job's, and no other's."""
-        self.free(place)
-        self.job[place] = self.at.setdefault(place.host, {})[place] = job
-        self.members.setdefault(job, {})[place] = None
-
-    def free(self, place: MigSlot) -> None:
-        """No job has it any more."""
-        job = self.job.pop(place, None)
-        if job is not None:
-            del self.at[place.host][place]
-            del self.members[job][place]
-            if not self.members[job]:
-                del self.members[job]
-
-
 class JobTracker:
     """The current jobs, from NCCL processes and from the scheduler.
 
     Processes that use NCCL come first: they are what stalls, and know how far their job extends.
     The scheduler, which allocated the GPUs, decides about those that no such process has. The end
     of processes does not end a job of the scheduler; no process outlives its job.
+
+    What job a process is of may be its own claim. On a host that the scheduler gave no part of that
+    job it is one of another job, ``71 claimed on n9``, and of none while the scheduler gave its GPU
+    to a job.
 
     ``version`` goes up with every change, so that derived values can be cached.
 
@@ -92,7 +55,8 @@ class JobTracker:
     """
 
     def __init__(self) -> None:
-        self._by_process, self._by_scheduler = _Allocations(), _Allocations()
+        self._by_process, self._by_scheduler = Allocations(), Allocations()
+        self._claims = Claims()
         self._hosts: set[str] = set()
         self._reach: dict[str, int] = {}  # job -> hosts, as its source says
         self._left: dict[MigSlot, tuple[str, int]] = {}  # its job, and when it left it
@@ -107,10 +71,10 @@ class JobTracker:
             if event.kind in ("job_started", "job_ended") and "job" in event.attributes:
                 job = str(event.attributes["job"])
                 before = () if now_ns is None else self.members(job)
+                self.version += 1
                 self._take(event)
                 if now_ns is not None:
                     self._remember(job, before, now_ns)
-                self.version += 1
                 self._changed[event.device.host] = self.version
 
     def changed_since(self, version: int) -> list[str]:
@@ -122,19 +86,49 @@ class JobTracker:
         self._hosts.add(host)
         reach = event.attributes.get("hosts")
         self._reach = {name: n for name, n in self._reach.items() if self._known(name)}
+        believed = "scheduler" in event.attributes or self.allots(base(job), host)
         if event.kind == "job_started" and isinstance(reach, int):
-            self._reach[job] = reach
+            self._reach[job if believed else claimed(job, host)] = reach
         gpus = str(event.attributes.get("gpus", "")).split() if event.kind == "job_started" else ()
         if "scheduler" in event.attributes:
             self._outdate(host, job, gpus)
             if event.kind == "job_ended":
                 self._close(host, job)
+            new = not self.scheduled(job)
             self._by_scheduler.assign(job, host, gpus)
+            self._settle(job, {host, *self._by_process.hosts(job)} if new else {host})
         else:
-            self._by_process.assign(job, host, gpus)
+            self._place(job, host, gpus, believed=believed)
+
+    def _place(self, name: str, host: str, gpus: Iterable[str], *, believed: bool) -> None:
+        """Set the GPUs that processes hold: in the job that they name, or in one of the claim."""
+        self._by_process.assign(name, host, gpus if believed else ())
+        self._claims.assign(name, host, () if believed else gpus)
+        for place in [MigSlot(host, gpu) for gpu in gpus if believed]:
+            self._claims.free(place)
+
+    def _settle(self, job: str, hosts: Iterable[str]) -> None:
+        """Processes join a job where the scheduler has given it GPUs of their host since they were
+        seen, and leave it on hosts without.
+        """
+        for host in hosts if self.scheduled(job) else ():
+            believed = self.allots(job, host)
+            found = self._claims.names if believed else self._by_process
+            for name in found.steps(job, host):
+                self._place(name, host, found.gpus(name, host), believed=believed)
+                claim = claimed(name, host)
+                before, after = (claim, name) if believed else (name, claim)
+                if before in self._reach:
+                    self._reach[after] = self._reach.pop(before)
+                self._changed[host] = self.version
 
     def _known(self, job: str) -> bool:
-        return job in self._by_process.members or job in self._by_scheduler.members
+        return any(job in source.members for source in self._sources)
+
+    @property
+    def _sources(self) -> tuple[Allocations, Allocations, Allocations]:
+        """Who says whose a GPU is, the one that counts first."""
+        return self._by_process, self._by_scheduler, self._claims.jobs
 
     def _remember(self, job: str, before: Iterable[MigSlot], now_ns: int) -> None:
         after = set(self.members(job))
@@ -144,7 +138,11 @@ class JobTracker:
     def of(self, host: str, gpu: str) -> str:
         """The job that has a GPU, empty where none is known."""
         place = MigSlot(host, gpu)
-        return self._by_process.job.get(place) or self._by_scheduler.job.get(place, "")
+        return (
+            self._by_process.job.get(place)
+            or self._by_scheduler.job.get(place)
+            or self._claims.jobs.job.get(place, "")
+        )
 
     def lately(self, host: str, gpu: str, now_ns: int) -> str:
         """The job that has a GPU, or had it until recently; empty where none is known."""
@@ -181,25 +179,16 @@ class JobTracker:
 
     def of_host(self, host: str) -> list[str]:
         """The jobs that hold GPUs of a host."""
-        places = {
-            place
-            for source in (self._by_process, self._by_scheduler)
-            for place in source.at.get(host, ())
-        }
+        places = {place for source in self._sources for place in source.at.get(host, ())}
         return sorted({self.of(*place) for place in places})
 
     def busy(self, host: str) -> bool:
         """Whether any job holds a GPU of a host."""
-        return any(source.at.get(host) for source in (self._by_process, self._by_scheduler))
+        return any(source.at.get(host) for source in self._sources)
 
     def hosts_of_processes(self, job: str) -> set[str]:
         """The hosts with processes of a job, or of its steps, that hold GPUs."""
-        return {
-            place.host
-            for name, places in self._by_process.members.items()
-            if job in (name, base(name))
-            for place in places
-        }
+        return self._by_process.hosts(job) | self._claims.jobs.hosts(job)
 
     def allots(self, job: str, host: str) -> bool:
         """Whether the scheduler has allocated GPUs of a host to a job, or no scheduler knows it."""
@@ -213,18 +202,16 @@ class JobTracker:
 
     def members(self, job: str) -> tuple[MigSlot, ...]:
         """All GPUs of a job that are known."""
-        given = (
-            place
-            for place in self._by_scheduler.members.get(job, ())
-            if place not in self._by_process.job
-        )
-        return (*self._by_process.members.get(job, ()), *given)
+        by_process, by_scheduler, claims = self._sources
+        given = (p for p in by_scheduler.members.get(job, ()) if p not in by_process.job)
+        unsure = (p for p in claims.members.get(job, ()) if self.of(*p) == job)
+        return (*by_process.members.get(job, ()), *given, *unsure)
 
     def with_steps(self, job: str) -> set[MigSlot]:
         """All GPUs of a job and of its steps."""
         return {
             place
-            for source in (self._by_process, self._by_scheduler)
+            for source in self._sources
             for name, places in source.members.items()
             if base(name) == job
             for place in places
@@ -235,11 +222,11 @@ class JobTracker:
         GPU again; steps are of their job.
         """
         for place in (MigSlot(host, gpu) for gpu in gpus):
-            if (
-                self._by_scheduler.job.get(place, job) != job
-                and base(self._by_process.job.get(place, "")) != job
-            ):
-                self._by_process.free(place)
+            if self._by_scheduler.job.get(place, job) != job:
+                if base(self._by_process.job.get(place, "")) != job:
+                    self._by_process.free(place)
+                if base(self._claims.names.job.get(place, "")) != job:
+                    self._claims.free(place)
 
     def _close(self, host: str, job: str) -> None:
         """The scheduler's job is over, and its steps with it: the end of their processes may have
@@ -249,8 +236,14 @@ class JobTracker:
             self._by_process.assign(step, host, ())
 
     def state(self) -> State:
-        """All allocations; those of the scheduler are marked."""
-        by_process = [[*place, job] for place, job in self._by_process.job.items()]
+        """All allocations; those of the scheduler are marked. Which processes only claim their job
+        follows from these.
+        """
+        by_process = [
+            [*place, name]
+            for source in (self._claims.names, self._by_process)
+            for place, name in source.job.items()
+        ]
         by_scheduler = [[*place, job, "scheduler"] for place, job in self._by_scheduler.job.items()]
         return {
             "holders": text_array(by_process + by_scheduler),
@@ -261,9 +254,14 @@ class JobTracker:
 
     def prepare(self, state: State) -> Commit:
         """KeyError, ValueError or TypeError where it does not fit."""
-        by_process, by_scheduler = _Allocations(), _Allocations()
+        read, by_process = JobTracker(), dict[tuple[str, str], list[str]]()
         for host, gpu, job, *scheduler in from_text_array(state["holders"]):
-            (by_scheduler if scheduler else by_process).give(MigSlot(str(host), str(gpu)), str(job))
+            if scheduler:
+                read._by_scheduler.give(MigSlot(str(host), str(gpu)), str(job))
+            else:
+                by_process.setdefault((str(job), str(host)), []).append(str(gpu))
+        for (name, host), gpus in by_process.items():
+            read._place(name, host, gpus, believed=read.allots(base(name), host))
         hosts = {str(host) for host in from_text_array(state["hosts"])}
         kept = from_text_array(state["left"])
         left = {
@@ -274,8 +272,8 @@ class JobTracker:
 
         def commit() -> None:
             self._reach = {str(job): int(hosts) for job, hosts in reach.items()}
-            self._by_process, self._by_scheduler, self._hosts = by_process, by_scheduler, hosts
-            self._left = left
+            self._by_process, self._by_scheduler = read._by_process, read._by_scheduler
+            self._claims, self._hosts, self._left = read._claims, hosts, left
             self.version += 1
 
         return commit

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from detectors.kit.allocations import claimed
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker
 from detectors.kit.findings import Verdict as FindingVerdict
@@ -214,7 +215,7 @@ class Nccl(Stateful):
         job speaks of another one, whatever the claim.
         """
         name, host = str(event.attributes.get("job", "")), event.device.host
-        return name if self._jobs.allots(base(name), host) else f"{base(name)} claimed on {host}"
+        return name if self._jobs.allots(base(name), host) else claimed(name, host)
 
     def _job_of(self, host: str) -> str:
         return base(self._jobs.on(host)) or f"{UNNAMED} on {host}"

@@ -153,16 +153,18 @@ class ThermalImminent(Stateful):
         for name, x in (("T", -left_k), ("P", drawn), ("t", read_s)):
             columns[name] = np.concatenate((x[None, :], columns[name][:-1]))
         fitted = line(columns["t"], columns["T"], 0.0, SPAN_S, MIN_SPAN_S)
-        falls = self._falls()
+        halves = self._halves()
+        falls = self._falls(*halves)
         self._learn_tau(fitted.slope, falls)
         T, tau = columns["T"][0], columns["tau"]  # noqa: N806 - the symbols of the formula
         Tinf = T + tau * fitted.slope  # noqa: N806
-        bent = approach(columns["t"], columns["T"])
-        near = self._near(fitted.slope, bent)
-        left = self._left(Tinf, bent, near)
+        new = self._load_is_new(*halves)
         seen = np.isfinite(fitted.slope)
-        rises = (fitted.rise >= MIN_RISE_K) & (fitted.explains > MIN_EXPLAINS)
-        soon = (left < SOON_S) & ~falls & rises
+        rises = (fitted.rise >= MIN_RISE_K) & (fitted.explains > MIN_EXPLAINS) & ~falls
+        bent = self._bent(self._peers.beside(rises, columns.devices))
+        near = self._near(fitted.slope, bent)
+        left = self._left(Tinf, bent, near, new & rises)
+        soon = (left < SOON_S) & rises
         columns["run"] = np.where(seen, np.where(soon, columns["run"] + 1, 0), columns["run"])
         columns["run"] = np.where(soon & near, np.maximum(columns["run"], BLOCKS), columns["run"])
         columns["good"] = np.where(
@@ -178,14 +180,25 @@ class ThermalImminent(Stateful):
             if at_row is not None and columns["good"][at_row] >= CLEAR_BLOCKS:
                 yield from self._standing.ends(finding.device, FAULT, at)
 
+    def _bent(self, rows: NDArray[np.bool_]) -> Approach:
+        """How the slopes of some rows bend, (row,), NaN elsewhere: few GPUs warm up at a time."""
+        columns, places = self._columns, np.flatnonzero(rows)
+        found = Approach(*np.full((len(Approach._fields), len(rows)), np.nan))
+        if len(places):
+            some = approach(columns["t"][:, places], columns["T"][:, places])
+            for whole, part in zip(found, some, strict=True):
+                whole[places] = part
+        return found
+
     def _left(
         self,
         Tinf: Floats,  # noqa: N803
         bent: Approach,
         near: NDArray[np.bool_],
+        new: NDArray[np.bool_],
     ) -> Floats:
         """Seconds until each GPU slows down, (row,), infinite where it will not or where that
-        cannot be known yet.
+        cannot be known yet, as under a ``new`` load.
         """
         columns = self._columns
         T, tau = columns["T"][0], columns["tau"]  # noqa: N806
@@ -193,9 +206,6 @@ class ThermalImminent(Stateful):
             left = np.where((Tinf > UNSURE_K) & (T < 0), tau * np.log((Tinf - T) / Tinf), np.inf)
         ends = T + UNSURE * (bent.settles - T) + UNSURE_K
         left = np.where((bent.before > STEEP) & (ends < 0), np.inf, left)
-        new = self._load_is_new()
-        if not new.any():
-            return left
         often = columns["t"][0] - columns["heated_before"] <= OFTEN_S
         asked = new & often & (bent.left < SOON_S)
         state = State(T, bent.slope, columns["drawn"], columns["heated"])
@@ -218,14 +228,15 @@ class ThermalImminent(Stateful):
         lowest = np.nanmin(np.where(np.isfinite(power), power, np.inf), axis=0)
         return np.asarray(lowest >= DROPPED * power[0], np.bool_)
 
-    def _falls(self) -> NDArray[np.bool_]:
+    def _falls(self, now: Floats, before: Floats) -> NDArray[np.bool_]:
         """Whether the power of the last quarter of a minute is below that of the one before."""
-        power, (now, before) = self._columns["P"], self._halves()
+        power = self._columns["P"]
         highest = np.nanmax(np.where(np.isfinite(power), power, 0.0), axis=0)
         return np.asarray((now < FALLING * before) | (power[0] < DROPPED * highest), np.bool_)
 
-    def _load_is_new(self) -> NDArray[np.bool_]:
-        """Whether the metal still warms up to the present power, (row,). Takes the block in.
+    def _load_is_new(self, now: Floats, before: Floats) -> NDArray[np.bool_]:
+        """Whether the metal still warms up to the present power, (row,). Takes the block in;
+        ``now`` and ``before`` are its ``_halves``.
 
         Of a GPU that was just seen, and after a gap of half a minute, nobody knows; of one that
         does not tell its power neither, and it is judged as under a steady load.
@@ -235,15 +246,14 @@ class ThermalImminent(Stateful):
         passed = read_s[0] - columns["heated_t"]
         known = (passed >= 0) & (passed <= SPAN_S)  # a boot begins at 0 again
         keep = np.exp(-np.where(known, passed, 0.0) / HEATED_S)
-        before = np.where(np.isfinite(columns["drawn"]), columns["drawn"], columns["heated"])
-        heated = before + keep * (columns["heated"] - before)
+        last = np.where(np.isfinite(columns["drawn"]), columns["drawn"], columns["heated"])
+        heated = last + keep * (columns["heated"] - last)
         seen = np.isfinite(power[0]) & np.isfinite(read_s[0])
         columns["heated"] = np.where(seen, np.where(known, heated, 0.0), columns["heated"])
         columns["heated_before"] = np.where(seen, columns["heated_t"], columns["heated_before"])
         columns["heated_t"] = np.where(seen, read_s[0], columns["heated_t"])
         columns["drawn"] = np.where(seen, power[0], columns["drawn"])
         drawn = _mean(power, read_s[0] - read_s, 0, SPAN_S)
-        now, before = self._halves()
         return np.asarray((drawn > MORE * columns["heated"]) | (now > MORE * before), np.bool_)
 
     def _halves(self) -> tuple[Floats, Floats]:

@@ -34,6 +34,13 @@ class NodePeers:
     def __init__(self, hosts: Groups) -> None:
         self._hosts = hosts
 
+    def beside(self, rows: NDArray[np.bool_], devices: tuple[Device, ...]) -> NDArray[np.bool_]:
+        """The rows of nodes in which one of these rows is, (row,)."""
+        if not rows.any():
+            return rows
+        host = self._hosts.of(devices)
+        return np.asarray((np.bincount(host, rows) > 0)[host])
+
     def leads(
         self, asked: NDArray[np.bool_], devices: tuple[Device, ...], state: State
     ) -> NDArray[np.bool_]:

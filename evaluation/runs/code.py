@@ -16,6 +16,8 @@ RUN = "evaluation.runs.run"
 # the kernel log, and read nothing in a run.
 PARTS = ("pipeline", "detectors", "simulator", "evaluation", "collector/sources/kmsg")
 TABLES = (".toml", ".csv")
+# Series of the agent about itself, and their help: no detector reads them.
+WITHOUT_EFFECT = ("pipeline/catalog/agent.py",)
 
 
 def code_hash(root: Path = ROOT) -> str:
@@ -24,10 +26,19 @@ def code_hash(root: Path = ROOT) -> str:
 
 
 def files(root: Path = ROOT) -> set[Path]:
-    """Modules of PARTS that a run imports, directly or not, and all tables there."""
+    """Modules of PARTS that a run imports, directly or not, and all tables in their packages."""
     parts = [root / part for part in PARTS]
-    tables = {path for part in parts for path in part.rglob("*") if path.suffix in TABLES}
-    return tables | {one for one in _imported(root, RUN) if any(map(one.is_relative_to, parts))}
+    modules = {one for one in _imported(root, RUN) if any(map(one.is_relative_to, parts))}
+    tables = (path for part in parts for path in part.rglob("*") if path.suffix in TABLES)
+    return {path for path in tables if _package(path) in modules} | (
+        modules - {root / path for path in WITHOUT_EFFECT}
+    )
+
+
+def _package(path: Path) -> Path | None:
+    """The module of the package that a table lies in."""
+    modules = (folder / "__init__.py" for folder in path.parents)
+    return next((module for module in modules if module.is_file()), None)
 
 
 def _imported(root: Path, module: str) -> set[Path]:

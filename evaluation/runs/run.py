@@ -223,7 +223,8 @@ def judged_agents(run: Run | IndependentRun, most: int | None) -> frozenset[str]
     An agent sees nothing of other nodes, so leaving out healthy nodes changes nothing for these;
     healthy operation is counted in healthy runs.
     """
-    struck = [host for truth in run.truth for host in hosts_of(run, truth)]
+    healthy = run.scenario.kind == "healthy"
+    struck = [host for truth in run.truth if not healthy for host in hosts_of(run, truth)]
     return frozenset(list(dict.fromkeys(struck or run.topology.hosts))[:most])
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evaluation.metrics.scope import Scope
-from evaluation.runs.cadence import step_of
+from evaluation.runs.cadence import STEP_S, step_of
 from evaluation.runs.cost_estimate import seconds_of
 from evaluation.runs.run import OURS, Job, Split
 from evaluation.runs.scenarios import every_scenario, scenario
@@ -17,8 +17,8 @@ from simulator.fleet import Scenario
 
 Candidates = tuple[tuple[str, Scope], ...]
 
-# of every class at each magnitude: with 200 of 200 found the recall is at least 0.98, with 189
-# still at least 0.9 (exact, 95 %)
+# of every class that an agent can know, at nominal magnitude: with 200 of 200 found the recall is
+# at least 0.98, with 189 still at least 0.9 (exact, 95 %)
 CASES = 200
 SPARE = 1.05  # more are asked for: a few are not over when their run is
 # without a false page there are at most 0.0015 in a GPU-month (rule of three)
@@ -34,25 +34,43 @@ EACH_SECOND = (256, 0.1)  # nodes and days that are read as the agent itself rea
 COMPARED = ("F13", "F16", "F18", "F26", "F72")
 LONGEST_OWN_DAYS = 8.0  # of a fault's run at its own size
 BASELINES_EACH = 3  # of so many healthy scenarios at their own size one has the baselines
+# Runs that take half of the scenario's days, or a quarter: their faults are read from a counter, a
+# state or the kernel log, and no past of days has to be learnt.
+SHORTER = dict.fromkeys(
+    (
+        *("F01", "F06", "F07", "F13", "F14", "F15", "F18", "F19", "F22", "F23", "F27", "F28"),
+        *("F29", "F33", "F34", "F35", "F36", "F37", "F38", "F39", "F40", "F41", "F42", "F43"),
+        *("F44", "F49"),
+    ),
+    0.5,
+) | dict.fromkeys(("F02", "F03", "F04", "F05", "F08", "F09", "F20"), 0.25)
 # Cases that a large run has room for, as a share of those asked for: two faults leave a job alone
-# for hours. Measured; elsewhere it is all.
+# for hours. Measured at the days of the run; elsewhere it is all.
 ROOM = {
+    "F03": 0.55,
     "F06": 0.6,
-    "F07": 0.74,
-    "F08": 0.65,
-    "F09": 0.9,
+    "F07": 0.58,
+    "F08": 0.37,
+    "F09": 0.56,
+    "F13": 0.6,
     "F16": 0.92,
+    "F23": 0.75,
     "F24": 0.87,
-    "F27": 0.9,
-    "F28": 0.62,
+    "F27": 0.76,
+    "F28": 0.5,
     "F30": 0.86,
-    "F37": 0.82,
+    "F33": 0.7,
+    "F34": 0.62,
+    "F35": 0.58,
+    "F36": 0.78,
+    "F37": 0.66,
     "F38": 0.83,
-    "F03": 0.86,
-    "F35": 0.8,
-    "F39": 0.82,
-    "F41": 0.83,
-    "F23": 0.93,
+    "F39": 0.62,
+    "F40": 0.76,
+    "F41": 0.6,
+    "F42": 0.78,
+    "F43": 0.85,
+    "F44": 0.9,
 }
 # Times as many cases on as many nodes: faults of one device each, which leave their neighbours
 # alone. A large run costs by its nodes; of those asked for, the plan has ROOM for that share.
@@ -64,17 +82,19 @@ SMALLER = {"F24": 64}
 # Scenarios of which a run has one case, whatever its nodes.
 SINGLE = frozenset({"F74"})
 # Half of F23 are of NVLink, half of InfiniBand; F45 and F46 have two and three faults of any class
-# in each case. The others are of classes that several scenarios share, but of one detector, which
-# is to have as many cases as a class (evaluation/runs/by_detector.py).
+# in each case. Those of F24, F74, F87 and F88 are dear, and known to the fleet alone, for which no
+# number is claimed. The others are of classes that several scenarios share, but of one detector,
+# which is to have as many cases as a class (evaluation/runs/by_detector.py).
 WANTED = {
     "F06": 110,
-    "F07": 160,
+    "F07": 210,
     "F10": 150,
     "F11": 105,
     "F16": 250,
     "F18": 210,
     "F22": 210,
     "F23": 210,
+    "F24": 105,
     "F27": 210,
     "F29": 210,
     "F43": 110,
@@ -84,6 +104,9 @@ WANTED = {
     "F48": 210,
     "F49": 210,
     "F55": 210,
+    "F74": 20,
+    "F87": 24,
+    "F88": 105,
 }
 SEVERAL = "together"  # family of scenarios whose faults are of any class
 # Times as many nodes for as many cases: at its own size nearly every node has a GPU whose paste
@@ -91,7 +114,8 @@ SEVERAL = "together"  # family of scenarios whose faults are of any class
 # one common cause.
 SPARSE = {"F11": 3}
 MAGNITUDES = ("nominal", "half")
-OF_HALF = 0.5  # of the cases: nobody is to be paged for half of a fault, the row is for orientation
+# Of the cases: nobody is to be paged for half of a fault, and its row is for orientation.
+OF_HALF = 0.25
 GPUS_PER_NODE, MONTH_DAYS = 8, 30.0
 
 
@@ -164,8 +188,13 @@ def _stands_for_its_class(one: Scenario) -> bool:
 
 
 def _own_size(scenario: Scenario, claim: Claim) -> Job:
+    """Of a fault ours are beside the baselines, which see the fleet; what an agent alone says of it
+    is in the runs with many cases, and where two steps are compared.
+    """
+    in_both = scenario.verdict is None or scenario.id in COMPARED
+    scopes = [scope for scope in claim.scopes if in_both or scope == "fleet"] or claim.scopes
     candidates: Candidates = (
-        *((OURS, scope) for scope in claim.scopes if claim.ours),
+        *((OURS, scope) for scope in scopes if claim.ours),
         *((name, "fleet") for name in claim.baselines),
     )
     if claim.ours and not _has_baselines(scenario):
@@ -178,9 +207,14 @@ def _own_size(scenario: Scenario, claim: Claim) -> Job:
         claim.split,
         candidates,
         restart=restart,
-        days=OWN_DAYS.get(scenario.id),
+        days=OWN_DAYS.get(scenario.id) or _shorter(scenario),
         step_s=step_of(scenario),
     )
+
+
+def _shorter(scenario: Scenario) -> float | None:
+    """Days of a run where they are not the scenario's own."""
+    return SHORTER[scenario.id] * scenario.days if scenario.id in SHORTER else None
 
 
 def _has_baselines(one: Scenario) -> bool:
@@ -194,8 +228,13 @@ def _has_baselines(one: Scenario) -> bool:
 def _read_more_often(scenario: Scenario, claim: Claim) -> Job:
     """The run at its own size once more, in the scope in which the fault can be known."""
     candidates = tuple((OURS, scope) for scope in claim.scopes if scope == scenario.scope)
-    seed = claim.first_seed
-    return Job(scenario.id, "nominal", seed, claim.split, candidates, compared=True)
+    return replace(
+        _own_size(scenario, claim),
+        contestants=candidates,
+        restart=False,
+        step_s=STEP_S,
+        compared=True,
+    )
 
 
 def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
@@ -229,16 +268,19 @@ def _many_cases(scenario: Scenario, claim: Claim) -> Iterator[Job]:
                 magnitude,
                 seed,
                 claim.split,
-                _ours(claim, scenario),
+                _ours(claim, scenario, magnitude),
+                days=_shorter(scenario),
                 nodes=size,
                 cases=cases,
                 step_s=step_of(scenario),
             )
 
 
-def _ours(claim: Claim, scenario: Scenario) -> Candidates:
-    """Ours in the scopes in which the scenario can be known."""
+def _ours(claim: Claim, scenario: Scenario, magnitude: str) -> Candidates:
+    """Ours in the scopes in which the scenario can be known; of half a fault in the narrowest."""
     known = {"fleet", "node"} if scenario.known_to_an_agent else {"fleet"}
+    if magnitude != MAGNITUDES[0] and "node" in known.intersection(claim.scopes):
+        known = {"node"}
     return tuple((OURS, scope) for scope in claim.scopes if scope in known)
 
 

@@ -19,6 +19,7 @@ from pipeline.job_names import base
 from pipeline.observation import Event
 
 MAX_JOBS = 64  # of one host, by events: a node has one to eight; the oldest is forgotten
+_Facts = Mapping[str, object]
 # Pods of one job differ in a number: PyTorchJob, MPIJob, JobSet and stateful sets do so.
 _ORDINAL = re.compile(r"-\d{1,6}$")
 
@@ -60,6 +61,8 @@ class JobEvents:
             host, job = event.device.host, str(event.attributes.get("job", ""))
             jobs = dict(held.pop(host, {}))
             jobs.pop(job, None)
+            if "scheduler" in event.attributes:
+                jobs = _without(jobs, job, event)
             if event.kind == "job_started":
                 jobs[job] = event.attributes
                 if len(jobs) > MAX_JOBS:
@@ -67,6 +70,33 @@ class JobEvents:
             if jobs:
                 held[host] = jobs
         self.held = held
+
+
+def _without(jobs: Mapping[str, _Facts], job: str, event: Event) -> dict[str, _Facts]:
+    """The jobs of a host without what a scheduler's event ends: its end may have been while no
+    agent ran.
+
+    Who gets GPUs takes them from the jobs that had them and from their programs; a GPU that jobs
+    share is reported of none of them. With a job its steps are over.
+    """
+    if event.kind == "job_ended":
+        return {
+            name: facts for name, facts in jobs.items() if "scheduler" in facts or base(name) != job
+        }
+    others = {name: facts for name, facts in jobs.items() if base(name) != base(job)}
+    scheduled = (_gpus(facts) for facts in others.values() if "scheduler" in facts)
+    taken = set(chain.from_iterable(scheduled)).intersection(_gpus(event.attributes))
+    found: dict[str, _Facts] = {}
+    for name, facts in jobs.items():
+        had = _gpus(facts)
+        left = had if name not in others else [uuid for uuid in had if uuid not in taken]
+        if left:
+            found[name] = facts if left == had else {**facts, "gpus": " ".join(left)}
+    return found
+
+
+def _gpus(facts: _Facts) -> list[str]:
+    return str(facts.get("gpus", "")).split()
 
 
 def id_of(facts: Attributes) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from collector.config.error import ConfigError
 from history.backtest.known import Known, text_of
+from history.economics.event_rows import LEAST, event_rows
 from pipeline.clock import SECOND_NS
 
 FIELDS = ("NodeName", "Start", "End", "State", "Reason", "User")
@@ -35,19 +36,17 @@ def looks_like(path: Path) -> bool:
 
 
 def _rows(path: Path, zone: tzinfo) -> Iterator[Known | None]:
+    text = text_of(path)
+    head, _, rest = text.partition("\n")
     names: tuple[str, ...] = FIELDS
-    for number, line in enumerate(text_of(path).splitlines(), 1):
-        cells = line.rstrip("|").split("|") if line.endswith("|") else line.split("|")
-        if number == 1 and "NodeName" in cells:
-            names = tuple(cells)
-            continue
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        if len(cells) < 4:
+    before = 0  # lines
+    if "NodeName" in head.split("|"):
+        names, text, before = tuple(head.rstrip("|\r").split("|")), rest, 1
+    for row in event_rows(text, names):
+        where = f"{path}, line {row.line + before}"
+        if len(row.cells) < LEAST:
             raise ConfigError(f"{where}: expected {'|'.join(FIELDS)}")
-        row = dict(zip(names, cells, strict=False))
-        yield _known(row, where, zone)
+        yield _known(dict(zip(names, row.cells, strict=False)), where, zone)
 
 
 def _known(row: dict[str, str], where: str, zone: tzinfo) -> Known | None:
@@ -58,7 +57,7 @@ def _known(row: dict[str, str], where: str, zone: tzinfo) -> Known | None:
     opened = _time(row.get("Start", ""), f"{where}: Start", zone)
     end = row.get("End", "")
     closed = 0 if end in OPEN else _time(end, f"{where}: End", zone)
-    reason = row.get("Reason", "")
+    reason = " ".join(row.get("Reason", "").split())
     return Known(row["NodeName"], opened, closed, reason or row["State"], "slurm")
 
 

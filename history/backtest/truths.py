@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from history.backtest.judged import Alert, History
 from history.backtest.known import EARLY_NS, Known
+from history.meaning.node_names import NodeNames
 from pipeline.clock import SECOND_NS
 
 # A drain, its ticket and the reboot are one fault where they begin within a day of one another.
@@ -72,6 +73,18 @@ class Match:
         if self.alert is None:
             return None
         return (self.fault.opened_ns - self.alert.incident.opened_ns) / SECOND_NS
+
+
+def placed(entries: Iterable[Known], names: NodeNames) -> tuple[list[Known], list[Known]]:
+    """Entries with their nodes as a history names them, and those of no node of it."""
+    found, lost = [], []
+    for one in entries:
+        node = names.named(one.node)
+        if node:
+            found.append(replace(one, node=node))
+        else:
+            lost.append(one)
+    return found, lost
 
 
 def faults(entries: Iterable[Known], history: History) -> list[Fault]:

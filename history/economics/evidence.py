@@ -21,7 +21,7 @@ CAUSES = (
 )
 MEANING = {
     "down": "the node or the GPU was off, rebooting or did not answer",
-    "repair": "drained, in maintenance or under repair",
+    "repair": "in maintenance or under repair, or drained without work",
     "lost": "a fault was open and the GPU did no work",
     "stalled": "its job hung or waited for a member that did",
     "checkpoint": "all GPUs of the job paused together and went on",
@@ -38,7 +38,8 @@ class Span:
     """Something that lasted, in unix milliseconds; ``gpu`` is a column, -1 all of the node.
 
     ``cause`` is down, repair, lost or stalled; ``fault`` the class of the fault; ``part`` the kind
-    of device that was out of service for repair, empty where nobody repaired (a reboot).
+    of device that was out of service for repair, empty where nobody repaired (a reboot). A GPU that
+    works on in a drained or cordoned node is used: ``waits`` for its jobs.
     """
 
     cause: str
@@ -47,6 +48,7 @@ class Span:
     gpu: int = -1
     fault: str = ""
     part: str = ""
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from collector.integrations.reporters import USER as CORDONED_BY
 from history.economics.evidence import JobSpan, NodeEvidence, Span
+from history.economics.held import held
 from history.economics.sacct import NodeEvent, Run
 from pipeline.job_names import base
 from pipeline.observation import Event
@@ -110,28 +112,18 @@ class _Node:
         self.end_ms = one.begin_ms + BUCKET_MS * len(one.percent)
 
     def jobs(self) -> Iterator[JobSpan]:
-        """Jobs by their events; steps of a job that the scheduler reports are part of it."""
-        open_ones: dict[str, Event] = {}
-        for event in self._events:
-            job = str(event.attributes.get("job", ""))
-            if event.kind in ("job_started", "job_ended") and job in open_ones:
-                yield from self._job(open_ones.pop(job), event.time_ns // 1_000_000)
-            if event.kind == "job_started":
-                open_ones[job] = event
-        for event in open_ones.values():
-            yield from self._job(event, self.end_ms)
-
-    def _job(self, start: Event, end_ms: int) -> Iterator[JobSpan]:
-        gpus = str(start.attributes.get("gpus", "")).split()
-        columns = tuple(self._column[gpu] for gpu in gpus if gpu in self._column)
-        job = str(start.attributes["job"])
-        team = self._teams.get(job) or self._teams.get(base(job))
-        owner = team or str(start.attributes.get("team") or start.attributes.get("user", ""))
-        if columns and end_ms > self._busy.begin_ms:
-            yield JobSpan(job, start.time_ns // 1_000_000, end_ms, columns, owner)
+        """Jobs by their events."""
+        for one in held(self._events, self._busy.restarts, self.end_ms):
+            columns = tuple(self._column[gpu] for gpu in one.gpus if gpu in self._column)
+            facts = one.start.attributes
+            job = str(facts.get("job", ""))
+            team = self._teams.get(job) or self._teams.get(base(job))
+            owner = team or str(facts.get("team") or facts.get("user", ""))
+            if columns and one.end_ms > self._busy.begin_ms:
+                yield JobSpan(job, one.begin_ms, one.end_ms, columns, owner)
 
     def out_of_service(self) -> Iterator[Span]:
-        """Maintenance of the node, or of a GPU."""
+        """Maintenance of the node, or of a GPU; a cordon that the agent saw."""
         begun: dict[str, Event] = {}
         for event in self._events:
             device = event.device.id
@@ -143,21 +135,23 @@ class _Node:
             yield from self._repair(start, self.end_ms)
 
     def repairs(self) -> Iterator[Span]:
-        """From a drain of `tocsin repair` to the return of the node."""
+        """From a drain of `tocsin repair` to the return of the node, step by step."""
         begun: dict[str, Event] = {}
         for event in self._events:
-            step, device = event.attributes.get("step"), event.device.id
-            if event.kind == "repair_step" and step in OPEN_STEPS:
-                begun.setdefault(device, event)
-            elif event.kind == "repair_step" and device in begun:
-                yield _repair(begun.pop(device), _at_ms(event))
+            if event.kind == "repair_step":
+                before = begun.pop(event.device.id, None)
+                if before is not None:
+                    yield _repair(before, _at_ms(event))
+                if event.attributes.get("step") in OPEN_STEPS:
+                    begun[event.device.id] = event
         yield from (_repair(start, self.end_ms) for start in begun.values())
 
     def _repair(self, start: Event, end_ms: int) -> Iterator[Span]:
         column = -1 if start.device.kind == "node" else self._column.get(start.device.id)
         if column is not None:
-            kind = start.device.kind
-            yield Span("repair", start.time_ns // 1_000_000, end_ms, column, part=kind)
+            kind, begin_ms = start.device.kind, start.time_ns // 1_000_000
+            waits = start.attributes.get("user") == CORDONED_BY
+            yield Span("repair", begin_ms, end_ms, column, part=kind, waits=waits)
 
     def faults(self, row: Mapping[str, Any]) -> Iterator[Span]:
         """An incident that pages: its GPU is lost while it does no work, or its job stalls."""
@@ -195,7 +189,8 @@ def _by_scheduler(events: Iterable[NodeEvent], host: str, end_ms: int) -> Iterat
         if same_host(one.node, host):
             end = end_ms if one.end_s is None else round(one.end_s * 1000)
             cause = "down" if one.is_down else "repair"
-            yield Span(cause, round(one.begin_s * 1000), end, part="node")
+            begin = round(one.begin_s * 1000)
+            yield Span(cause, begin, end, part="node", waits=one.is_drained)
 
 
 def _exclusive(runs: Iterable[Run], node: Busy, end_ms: int) -> Iterator[JobSpan]:
@@ -222,7 +217,9 @@ def same_host(one: str, other: str) -> bool:
 
 
 def _repair(start: Event, end_ms: int) -> Span:
-    return Span("repair", _at_ms(start), end_ms, part=start.device.kind)
+    """The first step after the drain is an act: until then jobs may run on."""
+    waits = start.attributes.get("step") == "drained" and not start.attributes.get("attempt")
+    return Span("repair", _at_ms(start), end_ms, part=start.device.kind, waits=waits)
 
 
 def _at_ms(event: Event) -> int:

@@ -51,11 +51,13 @@ class _Layers:
         self._fault, self._faults = np.zeros(self._codes.shape, np.int64), [""]
 
     def lay(self, span: Span) -> None:
-        """Over what has a lower precedence. A GPU that works on is not lost to an open fault."""
+        """Over what has a lower precedence. A GPU that works on is not lost to an open fault, nor
+        to a drain that waits for its job.
+        """
         region = self._region(span.begin_ms, span.end_ms, (span.gpu,))
         here = self._codes[region]
         takes = here > CODE[span.cause]
-        if span.cause == "lost":
+        if span.cause == "lost" or span.waits:
             takes &= ~self._working[region]
         if span.fault not in self._faults:
             self._faults.append(span.fault)

@@ -7,10 +7,16 @@ and no end, and rows arrive piecemeal while slurmdbd catches up.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
+
+from history.economics.event_rows import event_rows
+from history.economics.host_lists import hosts
+
+log = logging.getLogger("tocsin.report")
 
 FIELDS = (
     *("JobIDRaw", "JobID", "DBIndex", "Cluster", "State", "ExitCode"),
@@ -28,7 +34,6 @@ ENDED = frozenset(
     )
 )
 _GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
-_RANGE = re.compile(r"([^\[,]+)(?:\[([^\]]+)\])?")
 
 
 class Run(NamedTuple):
@@ -74,7 +79,9 @@ def runs(text: str) -> list[Run]:
     """Rows of ``sacct -a -D -P --noconvert -o FIELDS`` with its header; steps are left out.
     Times are UTC (``TZ=UTC``, ``SLURM_TIME_FORMAT=standard``). SacctError.
     """
-    found = list(_rows(text, NEEDED))
+    names, rest = _head(text, NEEDED)
+    lines = (line.removesuffix("\r").split("|") for line in rest.split("\n") if line.strip())
+    found = _whole("sacct", names, lines)
     return [
         Run(
             (row.get("Cluster", ""), row["JobIDRaw"], row.get("DBIndex", "")),
@@ -82,7 +89,7 @@ def runs(text: str) -> list[Run]:
             row["State"].partition(" ")[0].rstrip("+"),
             _time(row["Start"]),
             _time(row["End"]),
-            tuple(hosts(row["NodeList"])),
+            tuple(_hosts(row["NodeList"])),
             int(match[1]) if (match := _GPUS.search(row["AllocTRES"])) else 0,
             row.get("User", ""),
             row.get("Account", ""),
@@ -109,12 +116,18 @@ class NodeEvent(NamedTuple):
         """Down, rather than drained."""
         return self.state.startswith(("DOWN", "FAIL", "POWER"))
 
+    @property
+    def is_drained(self) -> bool:
+        """Drained or cordoned, and in no maintenance: its jobs may run on."""
+        return not self.is_down and "DRAIN" in self.state and "MAINT" not in self.state
+
 
 def node_events(text: str) -> list[NodeEvent]:
     """Rows of ``sacctmgr -P show event format=nodename,start,end,state,reason,user``; those of the
     cluster (no node) are left out. SacctError.
     """
-    names = ("NodeName", "TimeStart", "TimeEnd", "State")
+    names, rest = _head(text, ("NodeName", "TimeStart", "TimeEnd", "State"))
+    rows = _whole("sacctmgr", names, (row.cells for row in event_rows(rest, names)))
     return [
         NodeEvent(
             row["NodeName"],
@@ -124,37 +137,36 @@ def node_events(text: str) -> list[NodeEvent]:
             row.get("Reason", ""),
             row.get("User", ""),
         )
-        for row in _rows(text, names)
+        for row in rows
         if row["NodeName"] and (begin := _time(row["TimeStart"])) is not None
     ]
 
 
-def hosts(text: str) -> Iterator[str]:
-    """Names of a host list.
-
-    >>> list(hosts("gpu[01-03,07],login1"))
-    ['gpu01', 'gpu02', 'gpu03', 'gpu07', 'login1']
-    """
-    for prefix, ranges in _RANGE.findall("" if text in UNKNOWN or "assigned" in text else text):
-        if not ranges:
-            yield prefix
-        for part in ranges.split(",") if ranges else ():
-            low, _, high = part.partition("-")
-            for number in range(int(low), int(high or low) + 1):
-                yield f"{prefix}{number:0{len(low)}}"
+def _hosts(text: str) -> Iterator[str]:
+    return hosts("" if text in UNKNOWN or "assigned" in text else text)
 
 
-def _rows(text: str, needed: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """A row with another number of cells is left out: a comment may hold the bar."""
-    head, *lines = text.splitlines() or [""]
-    names = head.split("|")
+def _head(text: str, needed: Sequence[str]) -> tuple[list[str], str]:
+    """The names of the columns, and what follows. SacctError."""
+    head, _, rest = text.partition("\n")
+    names = head.removesuffix("\r").removesuffix("|").split("|")
     missing = [name for name in needed if name not in names]
     if missing:
         raise SacctError(f"no column {', '.join(missing)} in {head[:200]!r}")
-    for line in lines:
-        cells = line.split("|")
-        if len(cells) == len(names):
-            yield dict(zip(names, cells, strict=True))
+    return names, rest
+
+
+def _whole(
+    program: str, names: Sequence[str], rows: Iterable[Sequence[str]]
+) -> list[Mapping[str, str]]:
+    """Rows by name; those with another number of cells are left out, and counted."""
+    every = list(rows)
+    found: list[Mapping[str, str]] = [
+        dict(zip(names, cells, strict=True)) for cells in every if len(cells) == len(names)
+    ]
+    if len(found) < len(every):
+        log.warning("%d rows of %s have other columns: left out", len(every) - len(found), program)
+    return found
 
 
 def _time(text: str) -> float | None:

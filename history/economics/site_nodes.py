@@ -44,10 +44,16 @@ def outages(log: SiteLog, end_ms: int) -> list[NodeEvent]:
             None
             if last_ms + STILL_MS >= end_ms
             else (last_ms + log.every_ms.get(source, DEFAULT_MS) / 2) / 1000,
-            "DOWN" if DOWN.search(cause) else "DRAIN",
+            _state(cause),
             cause,
             source,
         )
         for node, source, cause, begin_ms, last_ms in log.spans
         if source in SOURCES and (source == "slurm" or cause in (CORDONED, "not ready"))
     ]
+
+
+def _state(cause: str) -> str:
+    if DOWN.search(cause):
+        return "DOWN"
+    return "MAINT" if "maint" in cause.lower() else "DRAIN"

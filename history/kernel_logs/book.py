@@ -17,7 +17,8 @@ from collector.sources.kmsg.parsed_line import ParsedLine
 from collector.sources.kmsg.records import Record, clean
 from collector.sources.kmsg.to_events import Log, tell
 from history.kernel_logs.lines import LogLine
-from history.meaning.labels import LabelMap, without_port
+from history.meaning.labels import LabelMap
+from history.meaning.node_names import NodeNames
 from history.remembered import Host
 from pipeline.clock import Instant
 from pipeline.frame import Device
@@ -100,12 +101,10 @@ def by_node(
     """Events of each node of the store, in order; those of no node that has series are counted as
     skipped, from ``begin_ms`` (unix time) on: those before it were with the hour before.
     """
-    short: dict[str, list[str]] = {}
-    for host in hosts:
-        short.setdefault(host.partition(".")[0], []).append(host)
+    names = NodeNames(hosts, labels.nodes)
     runs: dict[str, list[tuple[Happening, Run]]] = {}
     for one in found:
-        host = next(filter(None, (_host(n, hosts, short, labels) for n in one.nodes)), "")
+        host = next(filter(None, map(names.named, one.nodes)), "")
         if not host:
             about = clean(one.nodes[0]) if one.nodes else "a file that names no node"
             if one.record.time_ns >= begin_ms * MS:
@@ -125,17 +124,6 @@ def by_node(
 
 def _near(run: Run, one: Happening) -> bool:
     return one.record.time_ns - run.last.time_ns <= FLOOD_NS
-
-
-def _host(
-    name: str, hosts: Mapping[str, Host], short: Mapping[str, list[str]], labels: LabelMap
-) -> str:
-    plain = without_port(name)
-    found = labels.nodes.get(name, labels.nodes.get(plain, plain))
-    if found in hosts:
-        return found
-    same = short.get(found.partition(".")[0], [])
-    return same[0] if len(same) == 1 else ""
 
 
 def _event(one: Happening, run: Run, host: str, known: Host, logs: KernelLogs) -> Event:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,17 +22,20 @@ from pipeline.child import run
 TIMEOUT_S = 3600.0
 MAX_BYTES = 256 << 20  # of the text of one question; beyond it is asked in halves
 MIN_MS = 60_000
+WAL = "wal"  # a snapshot has none
 _PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"(?:, |\})')
 _GO = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
 class Blocks:
-    """A ``Site`` of the blocks below a folder. SiteError without promtool, or where there are
-    none.
+    """A ``Site`` of the blocks below a folder; ``known`` are metrics that must not be missed,
+    however rare. SiteError without promtool, or where there are no blocks.
     """
 
-    def __init__(self, folder: Path, only: Mapping[str, str] | None = None) -> None:
-        self._only = only or {}
+    def __init__(
+        self, folder: Path, only: Mapping[str, str] | None = None, known: Collection[str] = ()
+    ) -> None:
+        self._only, self._known = only or {}, frozenset(known)
         self._folder, self.about, self.how = folder, str(folder), "blocks, by promtool"
         found = shutil.which("promtool")
         if found is None:
@@ -58,38 +61,49 @@ class Blocks:
         return "".join(f',{name}="{value.translate(ESCAPED)}"' for name, value in pairs)
 
     def names(self, begin_ms: int, end_ms: int) -> list[str]:
-        """See ``Site``: of the last samples of each hour of the span, as a dump has no index."""
+        """See ``Site``: of a minute in each of 24 equal parts of the span, as a dump has no index;
+        of metrics that are ``known`` of the whole span.
+        """
         if self._names is None:
             found: set[str] = set()
             step = max((end_ms - begin_ms) // 24, 3_600_000)
             for at in range(begin_ms, end_ms, step):
                 lines = self._dump(f'{{__name__!=""{self._and}}}', at, min(at + 60_000, end_ms))
                 found |= {labels["__name__"] for labels, _, _ in parsed(lines)}
-            self._names = sorted(found)
+            self._names = sorted(found | self._seen(self._known - found, begin_ms, end_ms))
         return self._names
 
-    def read(self, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
-        """See ``Site``."""
+    def _seen(self, names: frozenset[str], begin_ms: int, end_ms: int) -> set[str]:
+        """Which of these metrics have samples in a span."""
+        if not names:
+            return set()
+        any_of = "|".join(map(re.escape, sorted(names))).translate(ESCAPED)
+        pieces = self._pieces(f'__name__=~"{any_of}"', begin_ms, end_ms)
+        return {labels["__name__"] for lines in pieces for labels, _, _ in parsed(lines)}
+
+    def _pieces(self, metric: str, begin_ms: int, end_ms: int) -> Iterator[Iterable[str]]:
+        """The lines of a dump, of the whole span, or of its halves where that is too much."""
         try:
-            lines = self._dump(f'{{__name__="{name}"{self._and}}}', begin_ms, end_ms)
+            lines = self._dump(f"{{{metric}{self._and}}}", begin_ms, end_ms)
         except TooMuchError:
             if end_ms - begin_ms <= MIN_MS:
                 raise
             middle = (begin_ms + end_ms) // 2
-            yield from self.read(name, begin_ms, middle)
-            yield from self.read(name, middle, end_ms)
+            yield from self._pieces(metric, begin_ms, middle)
+            yield from self._pieces(metric, middle, end_ms)
             return
-        parts: dict[str, tuple[dict[str, str], list[int], list[float]]] = {}
-        for labels, value, ms in parsed(lines):
-            key = repr(sorted(labels.items()))
-            series = parts.setdefault(key, (labels, [], []))
-            series[1].append(ms)
-            series[2].append(value)
-        for labels, times, values in parts.values():
-            at = np.array(times, np.int64)
-            yield clean(labels, at, np.array(values, np.float64), (begin_ms, end_ms))
+        yield lines
+
+    def read(self, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
+        """See ``Site``."""
+        for lines in self._pieces(f'__name__="{name}"', begin_ms, end_ms):
+            yield from _series(lines, begin_ms, end_ms)
 
     def _dump(self, match: str, begin_ms: int, end_ms: int) -> Iterator[str]:
+        if not (self._folder / WAL).is_dir():  # promtool looks for it where the blocks end before
+            end_ms = min(end_ms, self.end_ms)
+        if end_ms <= begin_ms:
+            return iter(())
         span = [f"--min-time={begin_ms}", f"--max-time={end_ms - 1}"]
         argv = [self._promtool, "tsdb", "dump", *span, f"--match={match}", str(self._folder)]
         done = run(argv, timeout_s=TIMEOUT_S, max_bytes=MAX_BYTES)
@@ -99,6 +113,19 @@ class Blocks:
             why = " ".join(done.stderr.decode("utf-8", "replace").split())[:200]
             raise SiteError(f"{self.about}: promtool: {why}")
         return iter(done.stdout.decode("utf-8", "replace").splitlines())
+
+
+def _series(lines: Iterable[str], begin_ms: int, end_ms: int) -> Iterator[Series]:
+    """Series of one metric in a dump's lines, within a span (unix time, ms)."""
+    parts: dict[str, tuple[dict[str, str], list[int], list[float]]] = {}
+    for labels, value, ms in parsed(lines):
+        key = repr(sorted(labels.items()))
+        series = parts.setdefault(key, (labels, [], []))
+        series[1].append(ms)
+        series[2].append(value)
+    for labels, times, values in parts.values():
+        at = np.array(times, np.int64)
+        yield clean(labels, at, np.array(values, np.float64), (begin_ms, end_ms))
 
 
 def parsed(lines: Iterable[str]) -> Iterator[tuple[dict[str, str], float, int]]:

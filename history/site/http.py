@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from collector.client import NOBODY, Access, connection, login, split
-from history.site.series import SiteError
+from history.site.series import SiteError, TooMuchError
 
 TIMEOUT_S = 300.0  # a question over two hours of a thousand nodes takes the site this long at worst
 MAX_BYTES = 512 << 20  # of one answer: 28 million samples of remote read
@@ -22,6 +22,15 @@ OK = 200
 AGAIN = frozenset((429, 500, 502, 503, 504))
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 FORBIDDEN = frozenset((401, 403))
+# How a site says that a question is too large.
+TOO_MUCH = (
+    "exceeded sample limit",  # Prometheus, storage/remote/codec.go
+    "query processing would load too many samples",  # promql/engine.go: --query.max-samples
+    "exceeds -search.max",  # VictoriaMetrics
+    "the maximum number",  # Mimir, pkg/util/limiter: of chunks, of series
+    "the aggregated chunks size",
+)
+MAX_WORDS_BYTES = 4096  # of an answer that are looked at for these
 
 
 class Answer(NamedTuple):
@@ -36,6 +45,13 @@ class Answer(NamedTuple):
         """The first line of the body, for a message."""
         return " ".join(self.body[:400].decode("utf-8", "replace").split())[:200]
 
+    @property
+    def is_too_much(self) -> bool:
+        """Whether it refuses a question as too large."""
+        return self.status != OK and is_too_much(
+            self.body[:MAX_WORDS_BYTES].decode("utf-8", "replace")
+        )
+
 
 class Stream:
     """A body of an answer 200 that is read as it comes, and never kept whole."""
@@ -44,8 +60,11 @@ class Stream:
         self.kind, self._got, self.close = got.headers.get_content_type(), got, close
 
     def read(self, count: int) -> bytes:
-        """So many bytes, fewer at the end."""
-        return self._got.read(count)
+        """So many bytes, fewer at the end. IncompleteRead where it breaks off before."""
+        data = self._got.read(count)
+        if len(data) < count:
+            _check_whole(self._got, data)
+        return data
 
 
 class Http:
@@ -88,11 +107,12 @@ class Http:
     @contextmanager
     def stream(self, path: str, body: bytes, headers: Mapping[str, str]) -> Iterator[Stream]:
         """As ``post``, for an answer that is read as it comes. SiteError where the answer is
-        another than 200, and where it breaks off.
+        another than 200, and where it breaks off; TooMuchError where it says so.
         """
         answer = self._asked("POST", path, body, headers, streamed=True)
         if isinstance(answer, Answer):
-            raise SiteError(f"{self.url}{path}: HTTP {answer.status}: {answer.words}")
+            kind = TooMuchError if answer.is_too_much else SiteError
+            raise kind(f"{self.url}{path}: HTTP {answer.status}: {answer.words}")
         try:
             yield answer
         except (OSError, HTTPException) as error:
@@ -161,8 +181,22 @@ class Http:
             page = got.read(MAX_BYTES + 1)
             if len(page) > MAX_BYTES:
                 raise SiteError(f"{self.url}: an answer of more than {MAX_BYTES >> 20} MiB")
+            _check_whole(got, page)
             answer = Answer(got.status, got.headers.get_content_type(), page)
             return answer, got.headers.get("Retry-After", "")
+
+
+def is_too_much(words: str) -> bool:
+    """Whether these are a site's words for a question that is too large."""
+    return any(known in words for known in TOO_MUCH)
+
+
+def _check_whole(got: HTTPResponse, data: bytes) -> None:
+    """IncompleteRead where the answer announced more than came: ``read`` of a number of bytes does
+    not raise it.
+    """
+    if got.length:
+        raise IncompleteRead(data, got.length)
 
 
 def _is_about_the_question(answer: Answer) -> bool:

@@ -13,19 +13,13 @@ from typing import Any
 import numpy as np
 import orjson
 
-from history.site.http import Answer, Http
+from history.site.http import Answer, Http, is_too_much
 from history.site.series import Series, SiteError, TooMuchError, clean
 
 OK = 200
 # Of Thanos: one of two replicas, all stores or an error, raw samples and no means of five minutes.
 # Others ignore what they do not know.
 WHOLE = {"dedup": "true", "partial_response": "false", "max_source_resolution": "0s"}
-# promql/engine.go: the limit of --query.max-samples; VictoriaMetrics' words for its own
-TOO_MUCH = (
-    "query processing would load too many samples",
-    "exceeds -search.max",
-    "the maximum number",
-)
 
 
 def names(http: Http, begin_ms: int, end_ms: int) -> list[str]:
@@ -71,7 +65,7 @@ def data(http: Http, answer: Answer) -> Any:
         ) from None
     if status != "success" or answer.status != OK:
         why = str(document.get("error", answer.words))
-        kind = TooMuchError if any(words in why for words in TOO_MUCH) else SiteError
+        kind = TooMuchError if is_too_much(why) else SiteError
         raise kind(f"{http.url}: {' '.join(why.split())[:200]}")
     if document.get("isPartial"):
         raise SiteError(f"{http.url}: a partial answer: a storage node is missing")

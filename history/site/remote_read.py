@@ -66,7 +66,7 @@ def _arrays(samples: Sequence[bytes], url: str) -> Arrays:
 
 
 def _decoded(answer: Answer, url: str) -> Any:
-    if b"exceeded sample limit" in answer.body:
+    if answer.is_too_much:
         raise TooMuchError(f"{url}: {answer.words}")
     if answer.status != OK or answer.kind != PROTOBUF:
         raise SiteError(f"{url}{PATH}: HTTP {answer.status}, {answer.kind}: {answer.words}")

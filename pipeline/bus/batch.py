@@ -49,6 +49,7 @@ from pipeline.finding import Finding, Incident
 from pipeline.judged import JudgedObservation
 from pipeline.observation import Observation
 from pipeline.plain import plain
+from pipeline.sound_json import sound_json
 
 MAGIC, VERSION = b"TOCB", 3
 PREFIX = struct.Struct("<4sBII")
@@ -117,7 +118,7 @@ def encode(batch: Batch) -> bytes:
     encoded = [encode_stack(stack) for stack in stacks]
     bits, words = encode_groups(encoded)
     return assemble(
-        orjson.dumps(head_of(batch, stacks)),
+        sound_json(head_of(batch, stacks)),
         [each.about for each in encoded],
         pack(bits, words),
     )

@@ -27,6 +27,7 @@ from pipeline.catalog import KINDS
 from pipeline.frame import Device, Frame, schema_of, whole_microseconds
 from pipeline.observation import Observation
 from pipeline.plain import plain_device
+from pipeline.sound_json import sound_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,7 +116,7 @@ def encode_stack(stack: Stack) -> Encoded:
         "counters": [first.schema.counters[row].name for row in counted.tolist()],
     }
     return Encoded(
-        orjson.dumps(about),
+        sound_json(about),
         np.concatenate([times, sampled, values.reshape(samples, -1)], axis=1),
         np.concatenate([~np.isnan(gauges), observed], axis=1).reshape(samples, -1),
         whole,

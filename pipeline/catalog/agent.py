@@ -480,7 +480,7 @@ STORE_SKIPPED = Metric(
     "gauge",
     (
         "Entries of the store that are left alone, by reason: no_file (not a regular file), name "
-        "(not a name of ours), newer (written by a newer version)."
+        "(not ours), newer (a newer version's), disk (it cannot be read)."
     ),
     ("reason",),
 )
@@ -532,8 +532,8 @@ TENANT_CUT = Metric(
     "tocsin_tenant_cut",
     "gauge",
     (
-        "What is not read of a job whose tenant (user or pod) exceeds a limit: jobs, processes, "
-        "bytes, dumps, logs, ranks, time (CPU s), child (its deaths)."
+        "What a tenant (user, pod, namespace) has beyond a limit, unread: jobs, processes, bytes, "
+        "dumps, logs, ranks, time (CPU s), child (its deaths), pods, ended pods."
     ),
     ("job", "tenant", "limit"),
 )
@@ -541,8 +541,8 @@ TENANT_LOOKS_LOST = Metric(
     "tocsin_tenant_looks_lost_total",
     "counter",
     (
-        "Looks at what a job wrote that gave nothing: memory, cpu or time (limits of the reader), "
-        "died, garbage (its answer), failed, or stuck (in the kernel)."
+        "Lost looks at what jobs wrote: memory, cpu, time (limits of the reader), died, garbage "
+        "(its answer), failed, start (no reader began), stuck (in the kernel)."
     ),
     ("source", "reason"),
 )

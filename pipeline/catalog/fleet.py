@@ -54,6 +54,11 @@ TOO_LATE = Metric(
     "counter",
     "Observations that came after their second was judged.",
 )
+OTHER_SOURCES = Metric(
+    "tocsin_fleet_observations_refused_total",
+    "counter",
+    "Observations of sources that this gateway does not judge: a host gives them names of its own.",
+)
 SPENT = Metric(
     "tocsin_fleet_cpu_seconds_total",
     "counter",
@@ -87,5 +92,6 @@ EXPLAINS_OVERFLOW = Metric(
 )
 METRICS = (
     HOSTS, TICK, LEADER, INFO, CONNECTED, BATCHES, BATCH_BYTES, REFUSED, MISSED, TOO_LATE,
-    SPENT, INGEST_RESTARTS, INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW, CALIBRATION, LOWERED,
+    OTHER_SOURCES, SPENT, INGEST_RESTARTS, INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW, CALIBRATION,
+    LOWERED,
 )  # fmt: skip

@@ -6,6 +6,7 @@ from pipeline.catalog.event_attributes import (
     BLOCK_DEVICE,
     CPU,
     FILESYSTEM,
+    INTERFACE,
     JOB,
     LOG,
     PCI,
@@ -131,10 +132,14 @@ EVENTS = (
         (
             (
                 "resource",
-                "open files, connection tracking, neighbour table, TCP memory or processes",
+                (
+                    "open files, connection tracking, neighbour table, TCP memory, processes, or "
+                    "processes of a job: the limit of a job, a pod or a user's session"
+                ),
             ),
             ("limit", "its size, where the line names it"),
             ("cgroup", "control group whose limit it is"),
+            JOB,
             *LOG,
         ),
     ),
@@ -220,10 +225,17 @@ EVENTS = (
     EventKind(
         "kernel_log_untrusted",
         (
-            "A line about hardware in a file of the syslog daemon, to which programs can write: "
-            "stored and shown, and judged by no detector."
+            "A line about hardware in a file of the syslog daemon, to which programs can write, or "
+            "about a bonded interface, which may be one of a network namespace of a job: stored "
+            "and shown, and judged by no detector."
         ),
-        (("claims", "the kind of event that it would be"), ("code", "XID number"), PCI, *LOG),
+        (
+            ("claims", "the kind of event that it would be"),
+            ("code", "XID number"),
+            INTERFACE,
+            PCI,
+            *LOG,
+        ),
     ),
     EventKind(
         "kernel_log_suppressed",

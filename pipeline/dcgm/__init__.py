@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.dcgm.counters import (
     DEFAULT_FILE,
     EXTENDED_FILE,
+    LOWER_CASE_FILE,
     Compat,
     Counter,
     Counters,
@@ -23,6 +24,7 @@ __all__ = [
     "DEFAULT_FILE",
     "EXTENDED_FILE",
     "FLEX",
+    "LOWER_CASE_FILE",
     "Compat",
     "Counter",
     "Counters",

@@ -15,6 +15,7 @@ from pipeline.dcgm import gocsv, names
 Compat = Literal["dcgm-4.8", "dcgm-4.9", "both"]
 DEFAULT_FILE = Path(__file__).with_name("default-counters.csv")
 EXTENDED_FILE = Path(__file__).with_name("extended-counters.csv")
+LOWER_CASE_FILE = Path(__file__).with_name("lower-case-counters.csv")
 
 # Both generations' types. A Prometheus histogram or summary cannot be made of one value:
 # they are shown as untyped.
@@ -28,6 +29,10 @@ _TYPES = {
 }
 # DCGM's profiling fields; whether a GPU has them is known only once it was read.
 PROFILING = range(1000, 1100)
+# Ids that DCGM 4.7 added with other units, which dcgm-exporter 4.9 shows; those of its own
+# DCGM_EXP_* rows lie above.
+NEW_ALONE = range(1600, min(names.EXPORTER.values()))
+OLD_UTIL, NEW_UTIL = 203, 1613  # the two meanings of names.AMBIGUOUS: percent and ratio
 
 
 class CountersError(ValueError):
@@ -104,19 +109,28 @@ def parse(text: str, file: str, compat: Compat = "dcgm-4.8") -> Counters:
         raise CountersError(f"{file}: {error}") from error
     rows: dict[int, Counter] = {}
     warnings: list[str] = []
+    witness = next((record for record in records if _is_new_alone(record)), None)
+    ambiguous = OLD_UTIL if witness is None and compat == "dcgm-4.8" else NEW_UTIL
     for number, record in enumerate(records):
         try:
-            row = _row(number, [field.strip(" ") for field in record.fields], compat)
+            row = _row(number, [field.strip(" ") for field in record.fields], ambiguous)
         except CountersError as error:
             raise CountersError(f"{file}, line {record.line}: {error}") from error
         where = f"{file}, line {record.line}: '{row.name}'"
-        warnings += [f"{where} {text}" for text in _doubts(row)]
-        if names.can_show(row.id):
+        warnings += [f"{where} {text}" for text in _doubts(row, witness)]
+        if names.can_show(row.id) and not _is_lost_label(row):
             rows.setdefault(row.id, row)
     return Counters(tuple(rows.values()), tuple(warnings))
 
 
-def _row(number: int, fields: list[str], compat: Compat) -> Counter:
+def _is_new_alone(record: gocsv.Record) -> bool:
+    """Whether a row names a field that came with the 4.9 generation, so that its file speaks it."""
+    name = record.fields[0].strip(" ")
+    return name != names.AMBIGUOUS and names.ids().get(name, -1) in NEW_ALONE
+
+
+def _row(number: int, fields: list[str], ambiguous: int) -> Counter:
+    """One row; ``ambiguous`` is the id that AMBIGUOUS means in its file. CountersError."""
     if len(fields) != 3:
         shown = " ".join(fields)
         raise CountersError(
@@ -125,7 +139,7 @@ def _row(number: int, fields: list[str], compat: Compat) -> Counter:
         )
     name, kind, help_ = fields
     if name == names.AMBIGUOUS:
-        found = 203 if compat == "dcgm-4.8" else 1613
+        found = ambiguous
     else:
         found = names.ids().get(name, -1)
         if found < 0 and not names.known_elsewhere(name):
@@ -140,13 +154,30 @@ def _row(number: int, fields: list[str], compat: Compat) -> Counter:
     return Counter(name, _TYPES[kind], help_, found, number)
 
 
-def _doubts(row: Counter) -> Iterator[str]:
+def _is_lost_label(row: Counter) -> bool:
+    """Whether a row asks for a label that cannot be given."""
+    return row.type == "label" and row.id in names.NO_LABEL
+
+
+def _doubts(row: Counter, witness: gocsv.Record | None) -> Iterator[str]:
+    """What the user should know about a row; ``witness`` made its file one of the
+    4.9 generation.
+    """
     if row.id in names.UNAVAILABLE_EXPORTER:
         yield "comes from DCGM's own watches and is left out"
     elif row.name in names.BINARY:
         yield "is a structure without a value and is left out"
     elif not names.can_show(row.id):
         yield "cannot be had from NVML and is left out"
+    elif _is_lost_label(row):
+        yield "cannot be a label and is left out"
     elif row.name == names.AMBIGUOUS:
-        unit = "0 to 100, as in DCGM 4.6" if row.id == 203 else "a ratio, as in dcgm-exporter 4.9"
-        yield f"means two things; it is shown as {unit} (see --compat)"
+        unit = (
+            "0 to 100, as in DCGM 4.6" if row.id == OLD_UTIL else "a ratio, as in dcgm-exporter 4.9"
+        )
+        why = (
+            f"like '{witness.fields[0].strip(' ')}' in line {witness.line}"
+            if witness
+            else "see --compat"
+        )
+        yield f"means two things; it is shown as {unit} ({why})"

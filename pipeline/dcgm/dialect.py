@@ -15,7 +15,7 @@ from pipeline.dcgm import derived
 from pipeline.dcgm.clock_events import ClockEvents
 from pipeline.dcgm.entities import Entity, absent, entities
 from pipeline.dcgm.links import LinkEntity, link_entities
-from pipeline.dcgm.loose_values import CLOCK_FAMILIES, FACT_OF, LooseValues
+from pipeline.dcgm.loose_values import CLOCK_FAMILIES, FACT_OF, LooseValues, Value
 from pipeline.dcgm.names import LINK_LEVEL
 from pipeline.dcgm.options import NoXids, Options, Xids
 from pipeline.dcgm.sheet import Sheet, answering, columns_of
@@ -24,6 +24,7 @@ from pipeline.exposition.latest import Entry, Snapshot
 from pipeline.exposition.loose import Labels
 from pipeline.exposition.template import Block, Template
 from pipeline.exposition.text import series
+from pipeline.frame import Frame
 from pipeline.observation import Observation
 
 log = logging.getLogger("tocsin.dcgm")
@@ -50,6 +51,16 @@ class _View(NamedTuple):
     nvlinks: Entry | None
     entities: list[Entity]
     links: list[LinkEntity]
+
+
+class _Around(NamedTuple):
+    """What values that stand in no cell are worked out from: the frames of GPUs and instances, and
+    which GPUs answer, by row.
+    """
+
+    node: derived.Node
+    inside: Frame | None
+    answers: list[bool]
 
 
 class DcgmDialect:
@@ -101,8 +112,9 @@ class DcgmDialect:
         if view is None:
             return b"", 0, {}
         self._fill(view)
-        rows = [*self._loose_rows(view), *self._link_rows(view)]
-        typed = [self._typed(entity) for entity in view.entities]
+        around = self._around(view)
+        rows = [*self._loose_rows(view, around), *self._link_rows(view)]
+        typed = [self._typed(entity, around) for entity in view.entities]
         holders = self._options.jobs.of(snapshot)
         copies = [holders(entity.device) for entity in view.entities]
         key = (
@@ -165,8 +177,7 @@ class DcgmDialect:
         for kind, entry in entries.items():
             self._sheets[kind].fill(entry)
 
-    def _loose_rows(self, view: _View) -> Iterator[_Row]:
-        """Values of the families that stand in no cell, for every entity."""
+    def _around(self, view: _View) -> _Around:
         states = view.gpus.frame
         node = derived.Node(
             states,
@@ -174,14 +185,23 @@ class DcgmDialect:
             view.nvlinks.frame if view.nvlinks is not None else None,
             self._links,
         )
-        answers = (answering(states) & view.gpus.fresh).tolist()
-        inside = view.instances.frame if view.instances is not None else None
+        return _Around(
+            node,
+            view.instances.frame if view.instances is not None else None,
+            (answering(states) & view.gpus.fresh).tolist(),
+        )
+
+    def _loose_rows(self, view: _View, around: _Around) -> Iterator[_Row]:
+        """Values of the families that stand in no cell, for every entity."""
         for number, field in self._in_no_cell:
             for place, entity in enumerate(view.entities):
-                for value in self._loose.of(
-                    field, entity, node, inside, answers=answers[entity.gpu_row]
-                ):
+                for value in self._loose_values(field, entity, around):
                     yield _Row(number, place, value.labels, value.text)
+
+    def _loose_values(self, field: int, entity: Entity, around: _Around) -> Iterator[Value]:
+        return self._loose.of(
+            field, entity, around.node, around.inside, answers=around.answers[entity.gpu_row]
+        )
 
     def _link_rows(self, view: _View) -> Iterator[_Row]:
         if view.nvlinks is None:
@@ -193,20 +213,24 @@ class DcgmDialect:
                 if found is not None:
                     yield _Row(number, place, (), b"%d" % int(found))
 
-    def _typed(self, entity: Entity) -> tuple[tuple[str, str, str], ...]:
+    def _typed(self, entity: Entity, around: _Around) -> tuple[tuple[str, str, str], ...]:
         """(name on old families, name on new ones, value) of the label-typed fields of an entity;
         unknown ones are absent.
         """
-        found = []
-        for label in self._labels:
-            value = (
-                entity.facts.get(FACT_OF[label.id], "")
-                if label.id in FACT_OF
-                else self._cell_text(label.id, entity)
-            )
-            if value:
-                found.append((label.name, label.new_name, value))
-        return tuple(found)
+        return tuple(
+            (label.name, label.new_name, value)
+            for label in self._labels
+            if (value := self._label_value(label.id, entity, around))
+        )
+
+    def _label_value(self, number: int, entity: Entity, around: _Around) -> str:
+        """The value of a field as a label; empty where it is unknown."""
+        if number in FACT_OF:
+            return entity.facts.get(FACT_OF[number], "")
+        if number in derived.DERIVED_IDS:
+            values = self._loose_values(number, entity, around)
+            return next((value.text.decode() for value in values), "")
+        return self._cell_text(number, entity)
 
     def _cell_text(self, number: int, entity: Entity) -> str:
         sheet = self._sheets["gpu"]

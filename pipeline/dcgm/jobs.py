@@ -52,16 +52,27 @@ class JobLabels:
                 held.setdefault((facts.get("uuid", ""), facts.get("gpu_instance", "")), []).append(
                     facts
                 )
-        return lambda device: self._copies(held.get(_place(device, snapshot), ()))
 
-    def _copies(self, holders: Iterable[Attributes]) -> Sequence[Labels]:
-        holders = tuple(holders)
+        def holders(device: Device) -> Sequence[Labels]:
+            uuid, instance = place = _place(device, snapshot)
+            around = held.get((uuid, ""), ()) if instance else ()
+            return self._copies(held.get(place, ()), around)
+
+        return holders
+
+    def _copies(
+        self, holders: Sequence[Attributes], around: Iterable[Attributes]
+    ) -> Sequence[Labels]:
+        """Copies for who holds a device and, where it is an instance, for those of the whole GPU:
+        a job mapped to a GPU has each of its instances that no job is mapped to.
+        """
         pods = (
             list(self._pods([h for h in holders if h.get("scheduler") == "kubernetes"]))
             if self.kubernetes
             else []
         )
-        jobs: list[Labels] = [(("hpc_job", h["mapped"]),) for h in holders if "mapped" in h]
+        mapped = [h for h in holders if "mapped" in h] or [h for h in around if "mapped" in h]
+        jobs: list[Labels] = [(("hpc_job", h["mapped"]),) for h in mapped]
         return tuple((*pod, *job) for pod in pods or [()] for job in jobs or [()])
 
     def _pods(self, pods: Sequence[Attributes]) -> Iterable[Labels]:

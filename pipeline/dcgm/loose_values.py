@@ -12,14 +12,13 @@ from pipeline.clock import Clock
 from pipeline.dcgm import derived
 from pipeline.dcgm.clock_events import ClockEvents
 from pipeline.dcgm.entities import Entity
-from pipeline.dcgm.names import EXPORTER
+from pipeline.dcgm.names import EXPORTER, XID
 from pipeline.dcgm.options import Options, Xids
 from pipeline.exposition.loose import Labels
 from pipeline.exposition.numbers import float_text
 from pipeline.frame import Frame
 from pipeline.xid.table import xid_entry
 
-XID = 230
 EXPORTER_IDS = frozenset(EXPORTER.values())
 # derived fields that DCGM reads from the instance, not from its GPU
 PER_INSTANCE = frozenset((254,))

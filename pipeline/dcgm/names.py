@@ -14,6 +14,7 @@ from functools import cache
 from pipeline.catalog import FACTS, FIELDS, Dcgm
 
 _DEV = "DCGM_FI_DEV_"
+XID = 230
 
 # What the renderer works out from several columns (pipeline/dcgm/derived.py); units stand there.
 DERIVED = (
@@ -21,7 +22,7 @@ DERIVED = (
     Dcgm(63, _DEV + "CUDA_COMPUTE_CAPABILITY", "DCGM_FI_CUDA_GPU_COMPUTE_CAPABILITY"),
     Dcgm(65, _DEV + "COMPUTE_MODE", _DEV + "GPU_COMPUTE_MODE"),
     Dcgm(170, _DEV + "FABRIC_MANAGER_STATUS"),
-    Dcgm(230, _DEV + "XID_ERRORS", _DEV + "XID_ERROR"),
+    Dcgm(XID, _DEV + "XID_ERRORS", _DEV + "XID_ERROR"),
     Dcgm(254, _DEV + "FB_USED_PERCENT", _DEV + "FB_USED_RATIO", whole=False),
     Dcgm(449, _DEV + "NVLINK_BANDWIDTH_TOTAL", _DEV + "NVLINK_THROUGHPUT_TOTAL", successor=1648),
     Dcgm(1648, _DEV + "NVLINK_THROUGHPUT_BYTES_PER_SECOND"),
@@ -77,6 +78,9 @@ EXPORTER = {
     "DCGM_EXP_CLOCK_EVENTS_TOTAL": 9006,
 }
 UNAVAILABLE_EXPORTER = frozenset((9003, 9004))
+
+# What no label can say: values that come with labels of their own, and those of single links.
+NO_LABEL = frozenset((XID, *EXPORTER.values(), *LINK_LEVEL))
 
 # 203 is what the name means up to DCGM 4.6; the 4.9 generation of dcgm-exporter gave it to 1613.
 AMBIGUOUS = _DEV + "GPU_UTIL_RATIO"

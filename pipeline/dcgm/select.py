@@ -53,31 +53,47 @@ FLEX = Selection(flex=True)
 
 
 def parse(option: str) -> Selection:
-    """A device option such as ``f``, ``g``, ``g:0,2-4``, ``i``, ``i:0.1``, ``g+i``;
+    """A device option such as ``f``, ``g``, ``g:0,2-4``, ``i:0.1``, ``g+i``, ``g:0+i:1``;
     SelectionError says what is wrong.
 
-    >>> sorted(parse("g:0,2-4").gpu_ids)
-    ['0', '2', '3', '4']
+    >>> sorted(parse("g:0,2-4").gpu_ids), parse("i+g:0").instances
+    (['0', '2', '3', '4'], True)
     """
     if option == "f":
         return FLEX
-    letters, colon, ranges = option.partition(":")
-    if letters == "f":
+    parts = [part.partition(":") for part in option.split("+")]
+    letters = [letter for letter, _, _ in parts]
+    found: dict[str, frozenset[str]] = {}
+    for letter, colon, ranges in parts:
+        _check(option, letter, letters, ranged=bool(colon))
+        ids = _ids(ranges, instances=letter == "i") if colon else ()
+        found[letter] = frozenset(ids)
+    none: frozenset[str] = frozenset()
+    return Selection(
+        gpus="g" in found,
+        instances="i" in found,
+        gpu_ids=found.get("g", none),
+        instance_ids=found.get("i", none),
+    )
+
+
+def _check(option: str, letter: str, letters: list[str], *, ranged: bool) -> None:
+    """SelectionError unless a part of an option may begin with this letter."""
+    if letter == "f" and len(letters) > 1:
+        raise SelectionError(f"the flex option 'f' cannot be combined, but found '{option}'")
+    if letter == "f":
         raise SelectionError("no range can be specified with the flex option 'f'")
-    if letters == "g+i" and not colon:
-        return Selection(gpus=True, instances=True)
-    if letters not in ("g", "i"):
-        if colon:
-            raise SelectionError(
-                f"the only valid options preceding ':<range>' are 'g' or 'i', but found '{letters}'"
-            )
+    if letter not in ("g", "i") and ranged:
         raise SelectionError(
-            f"Invalid ranged device option '{option}': wanted f, g, i, g+i, g:<range> or i:<range>"
+            f"the only valid options preceding ':<range>' are 'g' or 'i', but found '{letter}'"
         )
-    ids = frozenset(_ids(ranges, instances=letters == "i")) if colon else frozenset()
-    if letters == "g":
-        return Selection(gpus=True, gpu_ids=ids)
-    return Selection(instances=True, instance_ids=ids)
+    if letter not in ("g", "i"):
+        raise SelectionError(
+            f"Invalid ranged device option '{option}': wanted f, g[:<range>], i[:<range>] or "
+            "g[:<range>]+i[:<range>]"
+        )
+    if letters.count(letter) > 1:
+        raise SelectionError(f"'{letter}' can be given once, but found '{option}'")
 
 
 def _ids(ranges: str, *, instances: bool) -> list[str]:
@@ -92,6 +108,8 @@ def _ids(ranges: str, *, instances: bool) -> list[str]:
         if not all(_NUMBER.fullmatch(end) for end in ends):
             raise SelectionError(f"Invalid ranged device option '{part}': wanted numbers")
         first, last = int(ends[0]), int(ends[-1])
+        if last < first:
+            raise SelectionError(f"Invalid ranged device option '{part}': it ends before it begins")
         if last - first > 4096:
             raise SelectionError(f"Invalid ranged device option '{part}': more than 4096 devices")
         ids += [str(number) for number in range(first, last + 1)]

@@ -1,4 +1,6 @@
-"""Two pages of metrics side by side: which families, labels and units of one the other lacks."""
+"""Two pages of metrics side by side: which families, devices, labels and units of one the
+other lacks.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,23 @@ from statistics import median
 from prometheus_client.parser import text_string_to_metric_families
 
 Labels = frozenset[tuple[str, str]]
+Place = tuple[tuple[str, str], ...]  # the labels that name a device, with their values
 
 # Labels that name a device; the first one that both pages have joins their series.
 IDENTITIES = ("UUID", "uuid", "gpu_uuid", "gpu", "device")
+# What names a part of it: MIG instances and NVLinks carry the UUID of their GPU.
+PARTS = ("GPU_I_ID", "nvlink")
+# What dashboards and rules select a device by, beside its identity: the values must be the same.
+ABOUT = (
+    "gpu",
+    "device",
+    "pci_bus_id",
+    "modelName",
+    "model_name",
+    "GPU_I_PROFILE",
+    "Hostname",
+    "hostname",
+)
 # A ratio within this of 1 is the same unit: two scrapes are never of one instant.
 SAME_UNIT = 0.5
 UNITS = (1e-9, 1e-6, 1e-3, 1e-2, 1e2, 1e3, 1024.0, 1e6, 1024.0**2, 1e9)
@@ -111,10 +127,16 @@ def _family(
     identity = next((i for i in IDENTITIES if i in _names(theirs) and i in _names(ours)), None)
     if identity is None:
         return
-    left, right = _by(identity, theirs), _by(identity, ours)
-    for device in sorted(left.keys() - right.keys()):
-        yield Difference("missing", name, f'no series with {identity}="{device}"')
-    factor = _unit([(left[d], right[d]) for d in left.keys() & right.keys()])
+    parts = (identity, *(part for part in PARTS if part not in ignored))
+    left, right = _by(parts, theirs), _by(parts, ours)
+    for place in sorted(left.keys() - right.keys()):
+        yield Difference("missing", name, f"no series with {_words(place)}")
+    both = sorted(left.keys() & right.keys())
+    compared = (_names(theirs) & _names(ours)) - ignored  # another name is reported above
+    for label in (label for label in ABOUT if label in compared):
+        if text := _other_values(label, [(place, left[place], right[place]) for place in both]):
+            yield Difference("labels", name, text)
+    factor = _unit([(max(left[place].values()), max(right[place].values())) for place in both])
     if factor != 1.0:
         yield Difference("unit", name, f"values are about {factor:g} times those of the first page")
 
@@ -123,16 +145,48 @@ def _names(series: Iterable[Labels]) -> set[str]:
     return {label for labels in series for label, _ in labels}
 
 
-def _by(identity: str, series: Mapping[Labels, float]) -> dict[str, float]:
-    """Value per device; of several series of one device the largest, as a
-    page may copy them per job.
+def _by(
+    parts: Iterable[str], series: Mapping[Labels, float]
+) -> dict[Place, Mapping[Labels, float]]:
+    """The series of each device; several where a page copies them per job. Series
+    without the first of the labels ``parts`` are of no device.
     """
-    found: dict[str, float] = {}
+    identity, *_ = parts
+    found: dict[Place, dict[Labels, float]] = defaultdict(dict)
     for labels, value in series.items():
-        device = dict(labels).get(identity)
-        if device is not None:
-            found[device] = max(value, found.get(device, value))
-    return found
+        known = dict(labels)
+        if identity in known:
+            place = tuple((part, known[part]) for part in parts if known.get(part))
+            found[place][labels] = value
+    return dict(found)
+
+
+def _other_values(
+    label: str, devices: Iterable[tuple[Place, Iterable[Labels], Iterable[Labels]]]
+) -> str:
+    """How the values of a label differ over devices, each with its series on both pages: the first
+    device in words, the others counted. Empty where they do not.
+    """
+    found = [
+        (place, _values(label, theirs), _values(label, ours))
+        for place, theirs, ours in devices
+        if _values(label, theirs) != _values(label, ours)
+    ]
+    if not found:
+        return ""
+    place, theirs, ours = found[0]
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    values = f"{label}={' and '.join(ours)} instead of {' and '.join(theirs)}"
+    return f"{values} for {_words(place)}{more}"
+
+
+def _values(label: str, series: Iterable[Labels]) -> list[str]:
+    """The values of a label in quotes; an absent one is empty, as in PromQL."""
+    return sorted({f'"{dict(labels).get(label, "")}"' for labels in series})
+
+
+def _words(place: Place) -> str:
+    return ", ".join(f'{label}="{value}"' for label, value in place)
 
 
 def _unit(pairs: list[tuple[float, float]]) -> float:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from collector.config.dcgm_flags import CONFIG_FILE
 from pipeline import child
 from tests.deploy.manifests import Manifest, one
 from tests.deploy.test_chart import CASES, CHART, NAMES, RENDERED
@@ -140,6 +141,54 @@ def test_helm_refuses_a_typing_mistake(major: str, wrong: str, key: str, chart: 
     done = helm(major, "template", "tocsin", str(chart), "--set", wrong)
     assert done.returncode != 0
     assert key in done.stderr.decode()
+
+
+# deployment/values.yaml of dcgm-exporter 4.8.3: these keys, with its own defaults.
+THEIRS = """\
+config:
+  enabled: false
+  create: true
+  name: ""
+  key: config.yaml
+  mountPath: /etc/dcgm-exporter/config.yaml
+  data: "version: 1"
+service: {webReadTimeout: 10s, webWriteTimeout: 30s}
+debugDump: {enabled: true, directory: /tmp/dcgm-exporter-debug, retention: 24, compression: true}
+"""
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_values_of_dcgm_exporter_without_a_meaning_change_nothing(
+    major: str, chart: Path, tmp_path: Path
+) -> None:
+    """Its own YAML that is off, its timeouts and its dumps: the same is rendered without them."""
+    (tmp_path / "values.yaml").write_text(THEIRS)
+    found = template(major, chart, "--values", str(tmp_path / "values.yaml"))
+    assert documents(found) == documents(template(major, chart))
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_its_own_yaml_is_refused_in_the_words_of_its_flag(
+    major: str, chart: Path, tmp_path: Path
+) -> None:
+    """It may choose the counters: other series than asked for would be shown, silently."""
+    (tmp_path / "values.yaml").write_text(THEIRS.replace("enabled: false", "enabled: true"))
+    values = str(tmp_path / "values.yaml")
+    done = helm(major, "template", "tocsin", str(chart), "--values", values)
+    assert done.returncode != 0
+    assert f"config.enabled: {CONFIG_FILE}" in done.stderr.decode()
+
+
+def test_the_notes_name_values_without_effect(chart: Path, tmp_path: Path) -> None:
+    """After an installation, and only where they are set; Helm 3 needs a cluster for that."""
+    install = ("install", "tocsin", str(chart), "--dry-run=client")
+    (tmp_path / "values.yaml").write_text(THEIRS)
+    done = helm("4", *install, "--values", str(tmp_path / "values.yaml"))
+    assert done.returncode == 0, done.stderr.decode()
+    notes = done.stdout.decode().partition("NOTES:")[2]
+    assert "debugDump has no effect" in notes
+    assert "service.webReadTimeout and service.webWriteTimeout have no effect" in notes
+    assert "no effect" not in helm("4", *install).stdout.decode().partition("NOTES:")[2]
 
 
 @pytest.mark.parametrize("major", MAJORS)

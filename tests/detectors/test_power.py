@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from detectors.power import Power
@@ -162,3 +163,31 @@ def damaged(name: str, given: Number | list[Number], row: int) -> Number | list[
     if name in marks:
         kept[(row + 3) % 8 if name == "energy_millijoules" else row] = marks[name]
     return kept
+
+
+@pytest.mark.slow
+def test_a_node_alone_learns_how_much_its_power_wanders() -> None:
+    """Where each GPU's power wanders by 8 % over minutes, a quarter of an hour 12 % below is no
+    finding; half of an hour 40 % below is.
+    """
+    feed, chance = Feed(Power()), np.random.default_rng(3)
+    wander = np.zeros(len(SPREAD))
+    findings = []
+    for _ in range(6 * 60):
+        wander = 0.8 * wander + chance.normal(0, 0.6 * 0.08, len(SPREAD))
+        readings = work()
+        watts = np.array(readings["energy_millijoules"]) * np.exp(wander)
+        findings += feed.run(60, **readings | {"energy_millijoules": watts.tolist()})
+    assert findings == []
+    assert feed.run(15 * 60, **work(less=0.12)) == []
+    assert feed.run(30 * 60, **work(less=0.40))
+
+
+@pytest.mark.slow
+def test_nothing_is_said_while_a_limit_holds_back_the_clocks(node: Feed) -> None:
+    """At a limit all draw the same, and a better die runs faster with it: by its clock it draws
+    less. Once nothing holds them back it is judged.
+    """
+    capped = {"clock_event_reasons": [0x4] * len(SPREAD)}
+    assert node.run(3600, **work(clock=0.8, own_clock=1.1, less=0.2) | capped) == []
+    assert node.run(3600, **work(less=0.15)) != []

@@ -4,6 +4,7 @@ reasons for which GPUs differ.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from detectors.straggler import Straggler
@@ -50,6 +51,24 @@ def test_six_percent_less_is_a_ticket(node: Feed) -> None:
     assert open_findings(node.run(300, **work(lost=0.06))) == [
         ("gpu", "GPU-n1-5", "straggler", "ticket")
     ]
+
+
+@pytest.mark.parametrize("gpus", [4, 8])
+def test_a_node_alone_learns_how_much_its_clocks_wander(gpus: int) -> None:
+    """Where each GPU's clock wanders by 4 % over minutes nothing is a straggler by chance; one that
+    loses a third is.
+    """
+    feed, chance, wander = Feed(Straggler(), gpus=gpus), np.random.default_rng(7), np.zeros(gpus)
+    findings = []
+    usual = np.array(work()["sm_clock_megahertz"])[:gpus]
+    for _ in range(12 * 60):
+        wander = 0.8 * wander + chance.normal(0, 0.6 * 0.04, gpus)
+        clocks = (usual * np.exp(wander)).tolist()
+        findings += feed.run(60, **work() | {"sm_clock_megahertz": clocks})
+    assert findings == []
+    slow = (usual * np.where(np.arange(gpus) == 2, 0.67, 1.0)).tolist()
+    findings = feed.run(600, **work() | {"sm_clock_megahertz": slow})
+    assert open_findings(findings) == [("gpu", "GPU-n1-2", "straggler", "page")]
 
 
 def test_a_ticket_that_gets_worse_becomes_a_page(node: Feed) -> None:
@@ -150,6 +169,16 @@ def test_one_slow_minute_an_hour_is_silent(node: Feed) -> None:
     """A pause of the clock is no fault."""
     for _ in range(5):
         assert node.run(60, **work(lost=0.30)) + node.run(3540, **work()) == []
+
+
+def test_single_low_readings_are_silent_where_two_make_a_minute() -> None:
+    """A clock read every thirty seconds, low by chance six times an hour: half of the minute it is
+    in, and nothing before or after.
+    """
+    feed = Feed(Straggler(), period_s=30.0)
+    assert feed.run(1800, **work()) == []
+    for _ in range(18):
+        assert feed.run(30, **work(lost=0.30)) + feed.run(570, **work()) == []
 
 
 def test_a_node_that_slows_down_as_a_whole_has_no_straggler(node: Feed) -> None:

@@ -50,7 +50,6 @@ EXEMPT = {
     "collector/sources/tenants/child_desk.py:_exchange": "sends what the agent made",
     "collector/sources/tenants/frames.py:framed": "makes messages",
     "collector/sources/tenants/serve.py:_answer": "in the child: what the agent asks for",
-    "collector/sources/tenants/serve.py:_printable": "makes messages",
     "collector/sources/tenants/serve.py:_write": "makes messages",
 }
 

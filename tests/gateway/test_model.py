@@ -11,7 +11,7 @@ import pytest
 from gateway.model import layout
 from gateway.model.cluster import MAX_SOURCES
 from gateway.model.health import BAD, BLIND, NOTE, OK, OUT, WARN
-from gateway.model.jobs import MAX_JOBS
+from gateway.model.jobs import MAX_JOBS, JobEvents
 from gateway.model.out import MAX_OUT
 from pipeline.frame import Device
 from pipeline.observation import Event
@@ -157,6 +157,54 @@ def test_a_stalled_job_says_so(cluster: SimulatedCluster) -> None:
     (job,) = cluster.model.snapshot().jobs
     assert (job.state, job.verdicts) == ("stalled", ("absent_rank",))
     assert job.stalled_s == pytest.approx(90, abs=1)
+
+
+HELD: dict[str, tuple[list[tuple[str, str, str, str]], dict[str, str]]] = {
+    "another job has all": (
+        [("started", "71", "0 1", "slurm"), ("started", "72", "0 1", "slurm")],
+        {"72": "0 1"},
+    ),
+    "another job has one": (
+        [("started", "71", "0 1", "slurm"), ("started", "72", "1", "slurm")],
+        {"71": "0", "72": "1"},
+    ),
+    "its program is gone with it": (
+        [
+            ("started", "71", "0", "slurm"),
+            ("started", "71.0", "0", ""),
+            ("started", "72", "0", "slurm"),
+        ],
+        {"72": "0"},
+    ),
+    "a step is over with its job": (
+        [("started", "71", "0", "slurm"), ("started", "71.0", "0", ""), ("ended", "71", "", "s")],
+        {},
+    ),
+    "a program is of its job": (
+        [("started", "torchrun:x", "0", ""), ("started", "71", "0 1", "slurm")],
+        {"torchrun:x": "0", "71": "0 1"},
+    ),
+    "a step is of its job": (
+        [("started", "71.0", "0", ""), ("started", "71", "0 1", "slurm")],
+        {"71.0": "0", "71": "0 1"},
+    ),
+    "programs share a GPU": (
+        [("started", "x", "0", ""), ("started", "y", "0", "")],
+        {"x": "0", "y": "0"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_a_job_without_an_end_holds_no_gpu_that_another_has(case: str) -> None:
+    """Its agent was off when it ended."""
+    said, held = HELD[case]
+    events = JobEvents()
+    for kind, job, gpus, scheduler in said:
+        facts = {"job": job, "gpus": gpus} | ({"scheduler": scheduler} if scheduler else {})
+        events.take([Event(0, 0, Device("n1", "node", "n1"), f"job_{kind}", facts)])
+    found = {job: facts["gpus"] for job, facts in events.held.get("n1", {}).items()}
+    assert found == held
 
 
 def test_readers_within_a_second_share_one_snapshot(cluster: SimulatedCluster) -> None:

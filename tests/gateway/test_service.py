@@ -131,3 +131,32 @@ def test_a_gateway_without_a_bus_does_not_start(tmp_path: Path) -> None:
         until(gateway.death, "its end")
         assert "bus.servers" in gateway.log
         assert gateway.process.wait() == 1
+
+
+def test_a_connection_that_the_server_ended_for_good_is_made_again(tmp_path: Path) -> None:
+    """With the credentials that the file holds by then; the gateway reads on, and leads again."""
+    file = tmp_path / "bus.creds"
+    with Nats(tmp_path / "nats", secured=True) as server, ExitStack() as stack:
+        server.stream()
+        server.credentials().rename(file)
+        bus = (*(word.format(url=server.url) for word in BUS), "--bus.credentials-file", str(file))
+        simulated = ("--simulate.profile", "hgx-h100")
+        stack.enter_context(AgentProcess(tmp_path / "n1", *bus, *simulated))
+        gateway = stack.enter_context(AgentProcess(tmp_path / "g1", *bus, command="gateway"))
+
+        def batches() -> float:
+            return gateway.values("tocsin_fleet_batches_total").get("", 0.0)
+
+        def connected() -> bool:
+            return gateway.values("tocsin_fleet_bus_connected") == {"": 1.0}
+
+        gateway.until(lambda: leads(gateway), "a leader")
+        server.revoke()
+        gateway.until(lambda: not connected() and not leads(gateway), "the loss")
+        read = batches()
+        gateway.until(lambda: "authentication revoked" in gateway.log.lower(), "the reason")
+        server.credentials().rename(file)
+        gateway.until(connected, "the connection")
+        gateway.until(lambda: batches() > read, "another message")
+        gateway.until(lambda: leads(gateway), "a leader")
+        assert gateway.stop() == 0

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from history.importing import understood
+from history.site import dump
 from history.site.dump import Blocks, parsed
 from history.site.series import SiteError
 from tests.history.recorded import Recorded
@@ -42,6 +44,28 @@ def test_the_same_samples_as_were_put_into_blocks(tmp_path: Path) -> None:
         same = wanted[str(sorted(one.labels.items()))]
         assert one.times_ms.tolist() == same.times_ms.tolist()
         assert one.values.tolist() == same.values.tolist()
+
+
+@pytest.mark.integration
+def test_a_metric_that_is_known_is_not_missed_however_rare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sample in two days, between the minutes that are looked at; asked in halves where an
+    answer is too long. What is known and not there is not named.
+    """
+    site, span = Recorded(), (BEGIN_MS, BEGIN_MS + 48 * HOUR_MS)
+    node(site, "n1", scrapes(*span, 300_000, offset_ms=150_000), gpus=1)
+    site.add("ALERTS", {"alertname": "a.b"}, [(BEGIN_MS + 5 * HOUR_MS + 90_000, 1.0)])
+    site.add("other", {}, [(BEGIN_MS, 1.0)])
+    text = tmp_path / "in.om"
+    text.write_text(site.text(1000) + "# EOF\n")
+    argv = ["tsdb", "create-blocks-from", "openmetrics", str(text), str(tmp_path / "data")]
+    promtool = need("promtool", "prometheus")
+    subprocess.run([promtool, *argv], check=True, capture_output=True, timeout=PATIENCE_S)
+    monkeypatch.setattr(dump, "MAX_BYTES", 60_000)
+    for known in (frozenset[str](), understood()):
+        names = Blocks(tmp_path / "data", known=known).names(*span)
+        assert set(names) == {"other", *(known & set(site.names(*span)))}
 
 
 @pytest.mark.parametrize("line", ["garbage", '{__name__="m"} x 5', '{__name__="m"} 5', "{} 1 2"])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from history.hour import Joined, Twin, changes, joined
+from history.hour import Joined, Twin, changes, joined, side_by_side_ms
 from history.meaning.column import Column
 from history.site.series import Series
 from tests.history.site import BEGIN_MS
 
 POWER, HEAT = Column("gpu", "power_milliwatts"), Column("gpu", "temperature_celsius")
 ENERGY = Column("gpu", "energy_millijoules")
+TENSOR = Column("gpu", "tensor_activity_percent")
 
 
 def twin(*cells: tuple[str, Column, list[tuple[int, float]]]) -> Twin:
@@ -92,6 +93,51 @@ def test_nothing_is_left_out_of_an_exporter_that_reads_when_it_is_scraped() -> N
     idle = [(s, 1.0) for s in range(0, 150, 15)]
     one = twin(("P", POWER, idle), ("P", HEAT, idle), ("P", ENERGY, idle))
     assert len(joined({("a",): one}, collects=False).times_ms) == 10
+
+
+def test_cells_that_one_exporter_alone_has_are_taken_at_its_own_scrapes() -> None:
+    """A second exporter with other metrics, and a third with some of them, whose copies fill gaps
+    only.
+    """
+    power = twin(("G", POWER, [(s, 1.0) for s in range(0, 300, 15)]))
+    tensor = [(s + 7, 2.0) for s in range(0, 150, 15)]
+    other = twin(("G", TENSOR, tensor))
+    third = twin(("G", POWER, [(5, 3.0)]), ("G", HEAT, [(5, 4.0)]))
+    whole = joined({("a",): power, ("b",): other, ("c",): third}, collects=False)
+    assert values(whole, "G", POWER) == [(s, 1.0) for s in range(0, 300, 15)]
+    assert values(whole, "G", TENSOR) == tensor
+    assert values(whole, "G", HEAT) == [(5, 4.0)]
+    assert len(whole.times_ms) == 20 + 10 + 1
+
+
+def test_a_column_that_fills_gaps_gives_no_scrapes_of_its_own() -> None:
+    """Beside another exporter; by itself it does."""
+    power = twin(("G", POWER, [(s, 1.0) for s in range(0, 300, 15) if not 100 < s < 200]))
+    filler = twin(("G", HEAT, [(s + 7, 2.0) for s in range(0, 150, 15)]))
+    whole = joined({("a",): power, ("b",): filler}, collects=False, fillers=(HEAT,))
+    assert [s for s, _ in values(whole, "G", HEAT)] == [127, 142]
+    alone = joined({("b",): filler}, collects=False, fillers=(HEAT,))
+    assert len(values(alone, "G", HEAT)) == 10
+
+
+def test_a_repeated_collection_is_left_out_though_another_exporter_is_scraped_between() -> None:
+    """Each exporter repeats itself."""
+    collected = [(s, float(s // 30)) for s in range(0, 300, 15)]
+    one = twin(("G", POWER, collected), ("G", HEAT, collected), ("G", ENERGY, collected))
+    other = twin(("G", TENSOR, [(s + 7, float(s)) for s in range(0, 300, 15)]))
+    whole = joined({("a",): one, ("b",): other}, collects=True)
+    assert values(whole, "G", ENERGY) == [(s, s / 30) for s in range(0, 300, 30)]
+
+
+def test_exporters_without_a_device_in_common_at_one_time_are_of_two_machines() -> None:
+    """Not those that share a GPU, also by way of a third, nor those of which one follows the
+    other.
+    """
+    early, late = [(s, 1.0) for s in (0, 15)], [(s, 1.0) for s in (30, 45)]
+    a, b = twin(("A", POWER, early + late)), twin(("B", POWER, late[:1]))
+    assert side_by_side_ms([a, b]) == BEGIN_MS + 30_000
+    assert side_by_side_ms([a, b, twin(("B", HEAT, early), ("A", HEAT, early))]) == 0
+    assert side_by_side_ms([twin(("A", POWER, early)), twin(("B", POWER, late))]) == 0
 
 
 def test_the_first_value_that_is_known_is_no_change() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from history.importing import bring, find
 from history.meaning.labels import LabelMap, read
+from history.renamed import renamed
 from history.site import export, queries, remote_read, streamed
 from history.site.http import Http
 from history.site.open import site_of
@@ -120,3 +121,12 @@ def test_metrics_under_other_names_are_taken_as_a_mapping_says(tmp_path: Path) -
         ("gpu", "temperature_celsius"): len(pairs),
         ("gpu", "power_milliwatts"): len(pairs),
     }
+
+
+def test_samples_without_a_value_are_counted_under_another_name_too() -> None:
+    """As many as the site gave."""
+    site = Recorded()
+    site.add("gpu:temp", gpu_labels("n1", 0), [(BEGIN_MS, float("nan")), (BEGIN_MS + 1, 50.0)])
+    named = renamed(site, LabelMap(metrics={"gpu:temp": TEMPERATURE}))
+    (one,) = named.read(TEMPERATURE, *HOUR)
+    assert (one.name, one.blanks, one.values.tolist()) == (TEMPERATURE, 1, [50.0])

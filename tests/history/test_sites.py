@@ -16,7 +16,7 @@ from collector.client import Access
 from history.site import export, queries, remote_read, streamed
 from history.site.http import TRIES, Http
 from history.site.open import Asked, site_of
-from history.site.series import Series, SiteError
+from history.site.series import Series, SiteError, TooMuchError
 from tests.history.recorded import Recorded, prometheus, victoria
 from tests.history.site import BEGIN_MS, HOUR_MS, node, scrapes
 from tests.parts import VERSIONS
@@ -113,18 +113,23 @@ def test_a_question_that_is_too_much_for_the_site_is_asked_in_halves(
 @contextmanager
 def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str, list[Any]]]:
     """A server that gives these answers one after the other, the last for ever; its URL and what
-    it was asked.
+    it was asked. One that has a Content-Length of its own ends where its body does.
     """
     left, asked = list(answers), []
 
     class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
         def do_GET(self) -> None:
             asked.append((self.path, dict(self.headers)))
             status, headers, body = left.pop(0) if len(left) > 1 else left[0]
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
+            if "Content-Length" not in headers:
+                self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
@@ -165,6 +170,50 @@ def test_a_site_that_stays_away_is_given_up_with_its_address() -> None:
     assert len(waits) == TRIES - 1
     assert url in str(error.value)
     assert "overloaded" in str(error.value)
+
+
+LINE = b'{"metric":{"__name__":"m","i":"%d"},"values":[1],"timestamps":[%d]}\n'
+
+
+@pytest.mark.slow
+def test_an_answer_that_breaks_off_is_asked_for_again_never_taken_as_whole() -> None:
+    """Also where it breaks off at the end of a line; one that stays so is an error."""
+    lines = [LINE % (i, BEGIN_MS) for i in range(10)]
+    whole = (200, JSON, b"".join(lines))
+    half = (200, {**JSON, "Content-Length": str(len(whole[2]))}, b"".join(lines[:4]))
+    with answering(half, whole) as (url, asked):
+        assert len(list(export.read(Http(url, sleep=lambda _: None), "m", *SPAN))) == 10
+        assert len(asked) == 2
+    for broken in (half, (200, half[1], b"")):
+        with answering(broken) as (url, _), pytest.raises(SiteError, match="IncompleteRead"):
+            list(export.read(Http(url, sleep=lambda _: None), "m", *SPAN))
+
+
+@pytest.mark.slow
+def test_a_stream_that_breaks_off_between_two_frames_is_an_error() -> None:
+    """It announced more."""
+    headers = {"Content-Type": streamed.KIND, "Content-Length": "100"}
+    with answering((200, headers, b"")) as (url, _), pytest.raises(SiteError, match="Incomplete"):
+        list(streamed.read(Http(url), "m", *SPAN))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [streamed, remote_read])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "the query exceeded the maximum number of chunks (limit: 2000000 chunks)",
+        "the query exceeded the aggregated chunks size limit (limit: 100 bytes)",
+        "exceeded sample limit (5000)",
+    ],
+)
+def test_remote_read_that_is_refused_as_too_much_is_asked_in_halves(way: Any, words: str) -> None:
+    """Mimir's 422 and its words, and Prometheus' own."""
+    refused = (422, {"Content-Type": "text/plain"}, words.encode())
+    with answering(refused) as (url, asked):
+        with pytest.raises(TooMuchError, match="exceeded"):
+            list(Asked(Http(url), way, "").read("m", BEGIN_MS, BEGIN_MS + 120_000))
+        assert len(asked) == 2
 
 
 @pytest.mark.slow

@@ -134,6 +134,17 @@ def test_what_a_detector_said_that_begins_anew_ends() -> None:
     assert (house.judge.standing(), house.judge.open()) == ((), ())
 
 
+def test_nothing_stays_of_a_source_that_is_forgotten() -> None:
+    """Neither its last samples nor how detectors fare on it; another source keeps its own."""
+    house = House()
+    house.see(50)
+    reading = observed(house.clock, gpu_frame(house.clock, {"energy_millijoules": 1}))
+    house.judge.judge(replace(reading, source="other"))
+    house.judge.forget(["other"])
+    assert {source for source, _ in house.judge._rates} == {"nvml"}
+    assert {source for _, source in house.judge._health} == {"nvml", ""}
+
+
 def test_a_fusion_that_begins_anew_is_told_what_stands() -> None:
     """Its old incidents end, since it cannot end them; the faults behind
     them are incidents again.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from pipeline.catalog import agent
 from pipeline.finding import Finding
 from pipeline.observation import Observation
@@ -137,3 +139,17 @@ def test_nobody_waits_for_a_sink_that_is_behind_until_it_has_caught_up() -> None
     queue.write(observed(clock, seq=5), ())
     assert sink.taken[-1] == 5
     assert queue.close(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("error", [TypeError("no UTF-8"), ValueError("negative"), KeyError("gpu")])
+def test_what_a_sink_can_never_take_does_not_stop_what_comes_later(error: Exception) -> None:
+    """It is dropped and counted, with its findings: with them each later write would fail too."""
+    queue, sink, metrics, clock = outlet()
+    sink.error = error
+    queue.write(observed(clock, seq=0), (found(0),))
+    queue.drain()
+    sink.error = None
+    queue.write(observed(clock, seq=1), (found(1),))
+    queue.drain()
+    assert (sink.findings, [o.seq for o in sink.observations]) == ([found(1)], [1])
+    assert metrics.value(agent.QUEUE_DROPPED, "memory") == 1

@@ -79,6 +79,18 @@ def test_a_host_that_is_forgotten_loses_its_rows() -> None:
     assert [d.id for d in frame.devices] == ["b-0", "b-1"]
 
 
+def test_nothing_stays_of_a_source_whose_last_host_is_forgotten() -> None:
+    """A host names its sources as it likes; what others send stays."""
+    roster = Roster()
+    for number in range(100):
+        roster.join([replace(seen("a", 1), source=f"s{number}")])
+    roster.join([seen("b", 2)])
+    roster.forget(["a"])
+    assert [*roster._rows] == [*roster._rooms] == [("nvml", "gpu")]
+    (frame,) = roster.join([replace(seen("a", 3), source="s0")]).frames
+    assert frame.gauge("power_milliwatts").tolist() == [3]
+
+
 def test_an_attribute_that_changes_is_taken_over() -> None:
     """A driver's version, an epoch: detectors read them from the joined frame."""
     roster, first = Roster(), seen("a", 1)

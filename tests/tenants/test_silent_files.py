@@ -4,22 +4,28 @@ blind nobody but their own tenant.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from collector.nccl_settings.look import Looks
 from collector.sources.jobs.slurm.look import Daemons
 from collector.sources.nccl.discovery.mounts import is_local, is_served_by_a_user, type_of
 from collector.sources.nccl.flight_recorder.read import DumpRequest, read_dump
+from collector.sources.nccl.jobs import Jobs
 from collector.sources.nccl.process_looks import MAX_LOSSES, STATS_S
 from collector.sources.nccl.reader import NcclReader
-from collector.sources.tenants.child_desk import ChildDesk
+from collector.sources.nccl.settings_watch import KnownJob, look_at
+from collector.sources.tenants.child_desk import ChildDesk, ReaderOf
 from collector.sources.tenants.desk import LookLostError, Who
+from collector.sources.tenants.limits import SETTINGS_BYTES
+from pipeline.clock import Instant
 from tests.parts import missing
 from tests.tenants.fuse import SilentFileSystem
-from tests.tenants.node import ALICE, MALLORY, Node, job_of, reply, reports
+from tests.tenants.node import ALICE, HOST, MALLORY, Node, job_of, reply, reports
 from tests.wait import PATIENCE_S, until
 
 pytestmark = pytest.mark.root
@@ -72,6 +78,34 @@ def test_a_tenant_whose_files_hold_a_child_in_the_kernel_hides_no_other_tenants_
     node.answer("71", reply(job_of(rank.pid)))
     node.suspect()
     assert "71" in {report.job for report in reports(node.read(61))}
+
+
+def test_libraries_without_end_or_answer_cost_no_other_job_the_look_at_its_settings(
+    node: Node, silent: Path
+) -> None:
+    """No library is opened for it: six that a silent server serves, and six of 4 GiB without
+    content, whose readers would take the time of the look, are another child's matter.
+    """
+    for number in range(6):
+        sparse = node.file(f"sparse{number}/libnccl.so.2", b"", MALLORY)
+        os.truncate(sparse, 4 << 30)
+        served = silent / f"libnccl.so.{number}"
+        for job, library in ((f"60{number}", sparse), (f"61{number}", served)):
+            node.start(MALLORY, maps=(node.device, library), SLURM_JOB_ID=job, RANK="0")
+    node.start(ALICE, SLURM_JOB_ID="71", RANK="0", NCCL_DEBUG="TRACE")
+    jobs = Jobs(HOST)
+    jobs.update(node.scan(), 0.0, Instant(0, 0))
+    assert len(jobs.now) == 13
+    arguments = (str(node.proc), str(node.folder / "sys"), HOST)
+    of_settings = ReaderOf("collector.nccl_settings.look", SETTINGS_BYTES, arguments)
+    desk = ChildDesk("nccl_settings", of_settings, node.metrics, node.cuts)
+    known = [
+        KnownJob(job.name, Who(job.name, job.owner.tenant), job.present, ("",) * len(job.present))
+        for job in jobs.now.values()
+    ]
+    done = look_at(Looks(desk), known)
+    assert (desk.stuck(), desk.pid, done.lost) == ([], None, set())
+    assert "NCCL_DEBUG" in done.found["71"].document
 
 
 def test_a_dump_that_a_user_serves_is_refused_unread(node: Node, silent: Path) -> None:

@@ -4,11 +4,13 @@ those of `tocsin repair`.
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -21,11 +23,17 @@ MAX_BYTES = 8 << 20  # a Node with many images is some hundred kB
 # conditions are merged by their type: nobody else's is touched
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"  # RFC 7386: a list replaces a list
-OK, CREATED, CONFLICT, MISSING = 200, 201, 409, 404
+Keep = Callable[[dict[str, Any]], Any]  # takes the place of an object as soon as it is decoded
+OK, CREATED, CONFLICT, MISSING, GONE = 200, 201, 409, 404, 410
+PAGE, MAX_RESTARTS = 100, 3  # objects of a list in one answer; a Node may have 80 kB
 
 
 class ApiError(OSError):
-    """The API server refused, or its answer was no answer."""
+    """The API server refused, or its answer was no answer; EFBIG: it was too large."""
+
+
+class ExpiredError(ApiError):
+    """The rest of a list is not to be had any more (410): it must be read from its begin."""
 
 
 class Api:
@@ -48,21 +56,45 @@ class Api:
 
     def create_event(self, event: Mapping[str, Any]) -> bool:
         """False where it was written before, by an earlier life of this agent."""
-        return self._ask("POST", "/api/v1/namespaces/default/events", event)[0] != CONFLICT
+        also = (CONFLICT,)
+        return (
+            self._ask("POST", "/api/v1/namespaces/default/events", event, also=also)[0] not in also
+        )
 
-    def get(self, path: str) -> dict[str, Any]:
-        """An object or a list."""
-        return self._ask("GET", path)[1]
+    def get(self, path: str, keep: Keep | None = None) -> dict[str, Any]:
+        """An object or a list, with what is kept of each object in it."""
+        return self._ask("GET", path, keep=keep)[1]
+
+    def items(self, path: str, keep: Keep | None = None) -> list[dict[str, Any]]:
+        """All objects of a list, page by page; ``keep`` leaves ``items``, ``metadata``,
+        ``continue`` and ``message`` where they are.
+        """
+        for _ in range(MAX_RESTARTS):
+            with suppress(ExpiredError):
+                return self._pages(path, keep)
+        return self._pages(path, keep)
+
+    def _pages(self, path: str, keep: Keep | None) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        more = ""
+        while True:
+            page = self._ask("GET", f"{path}?limit={PAGE}{more}", keep=keep)[1]
+            found += page.get("items") or ()
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return found
+            more = f"&continue={quote(str(token), safe='')}"
 
     def merge(self, path: str, body: Mapping[str, Any]) -> bool:
         """Change an object in our name; False where it has changed since it was read (a
         resourceVersion in the body that is older).
         """
-        return self._ask("PATCH", f"{path}?fieldManager={MANAGER}", body, MERGE)[0] != CONFLICT
+        path = f"{path}?fieldManager={MANAGER}"
+        return self._ask("PATCH", path, body, MERGE, also=(CONFLICT,))[0] != CONFLICT
 
     def create(self, path: str, body: Mapping[str, Any]) -> bool:
         """False where there is one of that name."""
-        return self._ask("POST", path, body)[0] != CONFLICT
+        return self._ask("POST", path, body, also=(CONFLICT,))[0] != CONFLICT
 
     def delete(self, path: str) -> None:
         """One that is gone already is fine."""
@@ -75,6 +107,8 @@ class Api:
         body: Mapping[str, Any] | None = None,
         form: str = "application/json",
         also: tuple[int, ...] = (),
+        *,
+        keep: Keep | None = None,
     ) -> tuple[int, dict[str, Any]]:
         where = urlsplit(self._address)
         context = ssl.create_default_context(cafile=self._settings.ca_file)
@@ -93,23 +127,28 @@ class Api:
                 method, path, json.dumps(body) if body is not None else None, headers
             )
             answer = connection.getresponse()
-            content = answer.read(MAX_BYTES)
+            content = answer.read(MAX_BYTES + 1)
         except http.client.HTTPException as error:
             raise ApiError(f"{method} {path}: {error!r}") from error
         finally:
             connection.close()
-        return answer.status, _document(content, answer.status, f"{method} {path}", also)
+        if len(content) > MAX_BYTES:
+            raise ApiError(errno.EFBIG, f"{method} {path}: more than {MAX_BYTES >> 20} MiB")
+        return answer.status, _document(content, answer.status, f"{method} {path}", also, keep)
 
 
-def _document(content: bytes, status: int, what: str, also: tuple[int, ...] = ()) -> dict[str, Any]:
+def _document(
+    content: bytes, status: int, what: str, also: tuple[int, ...] = (), keep: Keep | None = None
+) -> dict[str, Any]:
     try:
-        document = json.loads(content)
-    except ValueError:
+        document = json.loads(content, object_hook=keep)
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise ApiError(f"{what}: HTTP {status} with no JSON object")
-    if status not in (OK, CREATED, CONFLICT, *also):
-        raise ApiError(f"{what}: HTTP {status} {str(document.get('message', ''))[:300]}")
+    if status not in (OK, CREATED, *also):
+        kind = ExpiredError if status == GONE else ApiError
+        raise kind(f"{what}: HTTP {status} {str(document.get('message', ''))[:300]}")
     return document
 
 

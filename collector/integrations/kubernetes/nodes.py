@@ -12,15 +12,23 @@ from typing import Any
 from urllib.parse import quote
 
 from collector.config.gates import Kubernetes
-from collector.integrations.kubernetes.api import Api, ApiError
+from collector.integrations.kubernetes.api import Api, ApiError, Keep
 from collector.integrations.kubernetes.objects import TAINT
 from collector.integrations.scheduler import OURS, CannotAskError, NodeState
+from collector.integrations.tokens import SLOT
 
 REASON = "tocsin/drain-reason"
 # Taints that the control plane sets and removes (kubernetes.io, "Taints and Tolerations").
 BY_CONTROL_PLANE = "node.kubernetes.io/"
 GPU_RESOURCES = ("nvidia.com/", "amd.com/gpu", "gpu.intel.com/")
 ENDED = ("Succeeded", "Failed")
+# What is kept of the Nodes of a cluster; one has tens of kB of labels, images and owners of fields.
+KEPT = frozenset(
+    (
+        *("items", "metadata", "continue", "message", "name", "annotations", REASON),
+        *("spec", "taints", "key", "value", "effect"),
+    )
+)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 
@@ -36,14 +44,18 @@ class Nodes:
         """Drained where it is unschedulable; busy while pods on it have GPUs."""
         found = self._get(f"/api/v1/nodes/{quote(name)}")
         words = {"DRAIN"} if found.get("spec", {}).get("unschedulable") is True else {"IDLE"}
-        pods = self._get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(name)}")
-        if any(map(_has_gpu, pods.get("items", ()))):
+        if self.has_jobs(name):
             words.add("ALLOCATED")
         return NodeState(frozenset(words), _reason(found), _by(found))
 
+    def has_jobs(self, name: str) -> bool:
+        """Pods with GPUs."""
+        pods = self._get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(name)}")
+        return any(map(_has_gpu, pods.get("items", ())))
+
     def drained(self) -> dict[str, str]:
         """Nodes with a taint of ours."""
-        items = self._get("/api/v1/nodes").get("items", ())
+        items = self._items("/api/v1/nodes", _kept)
         return {one["metadata"]["name"]: reason for one in items if (reason := _reason(one))}
 
     def tokens(self, prefix: str) -> dict[str, str]:
@@ -58,11 +70,18 @@ class Nodes:
         return {name: node for name, node in named.items() if name.startswith(prefix)}
 
     def take(self, token: str, node: str) -> bool:
-        """The API server lets one of many create it."""
+        """The API server lets one of many create it, and deletes a slot with its Node. An allowance
+        of the hour outlasts a Node that is replaced.
+        """
+        owner = {"ownerReferences": [self._owner(node)]} if token.startswith(SLOT) else {}
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": token.replace("_", "-"), "namespace": self._settings.namespace},
+            "metadata": {
+                "name": token.replace("_", "-"),
+                "namespace": self._settings.namespace,
+                **owner,
+            },
             "spec": {"holderIdentity": node},
         }
         return bool(self._done(lambda api: api.create(self._leases, lease)))
@@ -96,6 +115,14 @@ class Nodes:
         if not self._done(lambda api: api.merge(f"/api/v1/nodes/{quote(name)}", body)):
             raise CannotAskError(f"{name} was changed by someone else meanwhile")
 
+    def _owner(self, node: str) -> dict[str, str]:
+        uid = self._get(f"/api/v1/nodes/{quote(node)}")["metadata"]["uid"]
+        return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
+
+    def _items(self, path: str, keep: Keep) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._done(lambda api: api.items(path, keep))
+        return found
+
     def _get(self, path: str) -> dict[str, Any]:
         found: dict[str, Any] = self._done(lambda api: api.get(path))
         return found
@@ -105,6 +132,10 @@ class Nodes:
             return request(Api(self._settings))
         except (ApiError, OSError, ValueError) as error:
             raise CannotAskError(str(error)) from error
+
+
+def _kept(one: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in one.items() if name in KEPT}
 
 
 def _reason(node: Mapping[str, Any]) -> str:

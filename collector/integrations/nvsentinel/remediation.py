@@ -31,7 +31,9 @@ class Remediation(Nodes):
         known, request = super().node(name), self._request(name)
         words = known.words - {"DRAIN"}
         claim = _claim(request) if request is not None else ""
-        if request is None or not claim:
+        if request is None:
+            return NodeState(words, refused=f"NVSentinel has not released {name}")
+        if not claim:
             return NodeState(words)
         return NodeState(words | {"DRAIN"}, claim, str(request["metadata"].get("uid", "")))
 
@@ -74,7 +76,7 @@ class Remediation(Nodes):
 
     def _open(self) -> Iterator[dict[str, Any]]:
         """Requests that are released and not reported as done."""
-        for one in self._get(REQUESTS).get("items", ()):
+        for one in self._items(REQUESTS, _kept):
             if _condition(one, OWNERSHIP) == "True" and _condition(one, COMPLETE) != "True":
                 yield one
 
@@ -87,6 +89,11 @@ class Remediation(Nodes):
         names = {taint.get("value") for taint in taints if taint.get("key") == TAINT}
         mine = (one for one in self._open() if _node_of(one) == node)
         return next((one for one in mine if one["metadata"]["name"] in names), None)
+
+
+def _kept(one: dict[str, Any]) -> dict[str, Any]:
+    """Who owns its fields is half of a request."""
+    return {name: value for name, value in one.items() if name != "managedFields"}
 
 
 def _node_of(request: Mapping[str, Any]) -> str:

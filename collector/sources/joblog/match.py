@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from collector.foreign_text import printable
 from collector.sources.bounds import int32
-from collector.sources.joblog.lines import Line, unix_ns
+from collector.sources.joblog.lines import MAX_LINE, Line, unix_ns
 from collector.sources.joblog.pattern import compiled
 from collector.sources.joblog.table import PATTERNS
 from pipeline.nccl.hit import Hit
 
 MAX_TEXT = 512  # characters of a line that a hit keeps
+MAX_HOST = 253  # characters of a host's name in DNS
 
 # ncclDebugLog (debug.cc): a time since 2.26, the function since 2.30.
 _NCCL = compiled(
@@ -45,7 +47,7 @@ class Shell(NamedTuple):
 
 
 def hits(line: Line, origin: str = "") -> Iterator[Hit]:
-    """What the patterns find in one line.
+    """What the patterns find in one line, made printable: a job may write what terminals obey.
 
     Never raises, and takes linear time, whatever stands in it.
     """
@@ -71,11 +73,11 @@ def _hit(name: str, shell: Shell, fields: Mapping[str, str], line: Line, origin:
         pid=shell.pid,
         gpu=shell.gpu,
         world_rank=shell.world_rank,
-        group=group["guid"] if group else "",
+        group=printable(group["guid"]) if group else "",
         rank=int32(group["rank"]) if group else -1,
-        fields=MappingProxyType(dict(fields)),
-        text=line.text[:MAX_TEXT],
-        origin=origin,
+        fields=MappingProxyType({key: printable(text, MAX_LINE) for key, text in fields.items()}),
+        text=printable(line.text.replace("\t", " "), MAX_TEXT),
+        origin=printable(origin, MAX_LINE),
     )
 
 
@@ -84,7 +86,8 @@ def shell_of(line: Line) -> Shell:
     text = line.text
     if " NCCL " in text and (match := _NCCL.search(text)):
         stamp = unix_ns(match["ts"]) if match["ts"] else 0
-        return Shell(match["msg"], stamp, match["host"], int32(match["pid"]), int32(match["dev"]))
+        host = printable(match["host"], MAX_HOST)
+        return Shell(match["msg"], stamp, host, int32(match["pid"]), int32(match["dev"]))
     if "pp:" in text and (match := _C10D.search(text)):
         return Shell(match["msg"], world_rank=int32(match["rank"]))
     return Shell(text)

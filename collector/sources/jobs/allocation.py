@@ -8,7 +8,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Literal
 
-from collector.sources.nccl.sanitize import printable
+from collector.foreign_text import printable
 from pipeline.catalog.device_job import IDENTITY, MERGED
 
 LONGEST = 253  # of a name: what Kubernetes allows one (RFC 1123 subdomain)
@@ -37,6 +37,14 @@ class Allocation:
     pids: frozenset[int] = frozenset()
     hosts: int = 0
     owner: int = -1
+
+    @property
+    def tenant(self) -> str:
+        """Whose share of a limit it uses: a user's, or a namespace's."""
+        if self.scheduler == "kubernetes":
+            return self.facts.get("namespace", "")
+        # what the prolog wrote of a job without processes has no user
+        return f"user{self.owner}" if self.owner >= 0 else f"job {self.facts.get('job', '')}"
 
     @property
     def identity(self) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ From them the detectors know whose GPU it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from collector.node.kept_jobs import KeptJob, KeptJobs
 from collector.node.likeness import of_pod, of_user
 from collector.node.pods_by_gpu import Pod
-from collector.sources.jobs.allocation import Allocation
+from collector.sources.jobs.allocation import Allocation, Scheduler
 from pipeline.clock import SECOND_NS, Instant
 from pipeline.frame import Device
 from pipeline.observation import Event, Value
@@ -24,6 +25,8 @@ GONE_NS = 30 * SECOND_NS
 class _Job:
     """``gpus`` and ``reported`` are those of its last event; ``hosts`` is how many nodes it has, 0
     where that is unknown, ``likeness`` its user and name once they are known.
+
+    ``listed``: a provider named it since the agent began.
     """
 
     scheduler: str
@@ -31,7 +34,8 @@ class _Job:
     hosts: int = 0
     likeness: dict[str, str] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
-    reported: tuple[int, bool] = (0, False)  # hosts, and whether user and name were
+    reported: tuple[int, bool] | None = None  # hosts, and whether user and name were
+    listed: bool = False
 
     @property
     def known(self) -> tuple[int, bool]:
@@ -46,41 +50,71 @@ class JobTracker:
     Only what is surely one job: pods of which no training is known are left out, for such a pod may
     be a part of a job, or one of many servers that have nothing in common. A GPU that several jobs
     share, or that is divided, has no job.
+
+    ``kept`` are the jobs that ran when the agent ended: those of another boot are over, and the
+    others when no provider lists them.
     """
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, kept: KeptJobs | None = None) -> None:
         self._node = Device(host, "node", host)
+        self._kept, self._resumed = kept or KeptJobs(), False
         self._jobs: dict[str, _Job] = {}
 
     def update(
-        self, holdings: Iterable[Allocation], at: Instant, *, blind: bool = False
+        self,
+        holdings: Iterable[Allocation],
+        at: Instant,
+        *,
+        blind: Collection[Scheduler] = (),
+        unnamed: Collection[str] = (),
     ) -> list[Event]:
         """Events of what changed; ``at`` is unix and monotonic time in ns.
 
-        ``blind``: a job that is not listed now may still run.
+        ``blind``: a job of these schedulers that is not listed now may still run. ``unnamed`` are
+        GPUs of pods of which it is not known yet whether they are of a training: so may the job of
+        Kubernetes that had one.
         """
+        ended = [] if self._resumed else self._resume(at)
         listed, now_ns = list(holdings), at.mono_ns
-        for one in listed:
-            if name := _name(one):
-                job = self._jobs.setdefault(name, _Job(one.scheduler))
-                job.seen_ns, job.hosts = now_ns, job.hosts or one.hosts
-                job.likeness = job.likeness or _likeness(one)
         before = {uuid: name for name, job in self._jobs.items() for uuid in job.gpus}
         owners = _owners(listed, before)
-        return [
+        followed = self._jobs.keys() | owners.values()  # no more than there are GPUs
+        for one in listed:
+            if (name := _name(one)) and name in followed:
+                job = self._jobs.setdefault(name, _Job(one.scheduler))
+                job.seen_ns, job.hosts, job.listed = now_ns, job.hosts or one.hosts, True
+                job.likeness = job.likeness or _likeness(one)
+        for job in self._jobs.values():
+            of_pods = job.scheduler == "kubernetes" and not set(job.gpus).isdisjoint(unnamed)
+            if job.scheduler in blind or of_pods:
+                job.seen_ns = now_ns
+        changed = [
             event
             for name, job in list(self._jobs.items())
-            for event in self._changed(name, job, owners, at, blind=blind)
+            for event in self._changed(name, job, owners, at)
         ]
+        self._kept.keep(
+            {name: KeptJob(job.scheduler, job.gpus) for name, job in self._jobs.items() if job.gpus}
+        )
+        return ended + changed
+
+    def _resume(self, at: Instant) -> list[Event]:
+        """Go on with the jobs that were kept; the ends of those that ended with their boot."""
+        self._resumed = True
+        kept = self._kept.jobs
+        if self._kept.rebooted:
+            return [self._ended(name, job.scheduler, at) for name, job in kept.items()]
+        self._jobs = {
+            name: _Job(job.scheduler, at.mono_ns, gpus=job.gpus) for name, job in kept.items()
+        }
+        return []
 
     def _changed(
-        self, name: str, job: _Job, owners: dict[str, str], at: Instant, *, blind: bool
+        self, name: str, job: _Job, owners: dict[str, str], at: Instant
     ) -> Iterator[Event]:
         """A job keeps what it had until another has it: its process on a GPU may have died, and
         that is what to look for.
         """
-        if blind:
-            job.seen_ns = at.mono_ns
         over = at.mono_ns - job.seen_ns >= GONE_NS
         if over:
             del self._jobs[name]
@@ -90,17 +124,24 @@ class JobTracker:
             if over
             else tuple(sorted({*kept, *(uuid for uuid, owner in owners.items() if owner == name)}))
         )
-        if gpus == job.gpus and job.known == job.reported:
+        if gpus == job.gpus and (job.known == job.reported or not job.listed):
             return
-        facts: dict[str, Value] = {"job": name, "scheduler": job.scheduler}
         if gpus:
             # A job on several nodes may be one program, or another one on each.
             only = {"hosts": 1} if job.hosts == 1 else {}
-            facts |= {"gpus": " ".join(gpus), **only, **job.likeness}
-            yield Event(*at, self._node, "job_started", facts)
+            facts: dict[str, Value] = {"gpus": " ".join(gpus), **only, **job.likeness}
+            yield self._event("job_started", name, job.scheduler, at, facts)
         elif job.gpus:
-            yield Event(*at, self._node, "job_ended", facts)
+            yield self._ended(name, job.scheduler, at)
         job.gpus, job.reported = gpus, job.known
+
+    def _ended(self, name: str, scheduler: str, at: Instant) -> Event:
+        return self._event("job_ended", name, scheduler, at, {})
+
+    def _event(
+        self, kind: str, name: str, scheduler: str, at: Instant, facts: Mapping[str, Value]
+    ) -> Event:
+        return Event(*at, self._node, kind, {"job": name, "scheduler": scheduler, **facts})
 
 
 def _name(holding: Allocation) -> str:

@@ -88,6 +88,7 @@ class KubeletProvider:
         if self._silent is not None and now_ns < self._silent_until_ns:
             raise OSError(self._silent)
         kubelet = self._kubelet = self._kubelet or Kubelet(self._socket, self._resources)
+        self.unread = ()
         try:
             found = list(kubelet.holdings(gpus))
         except KubeletError as error:
@@ -98,6 +99,7 @@ class KubeletProvider:
                 now_ns + (PATIENCE_NS if error.slow else 0),
             )
             raise
+        self.unread = tuple(kubelet.unread)
         if now_ns >= self._due_ns:
             self._due_ns = now_ns + ALLOCATABLE_NS
             try:

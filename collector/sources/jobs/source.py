@@ -9,17 +9,28 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, ProcessesByGpu
 from collector.node.inventory import Inventory
 from collector.node.job_processes import JobProcesses
+from collector.node.kept_jobs import KeptJobs
 from collector.node.pods_by_gpu import Pod, PodsByGpu
 from collector.node.trainings import Trainings
-from collector.sources.jobs.allocation import Allocation, clean, identity_of, merged
+from collector.sources.jobs.allocation import (
+    EVIDENCE,
+    Allocation,
+    Scheduler,
+    clean,
+    identity_of,
+    merged,
+)
 from collector.sources.jobs.gpus import Gpus
 from collector.sources.jobs.job_tracker import JobTracker
 from collector.sources.jobs.pods_of_trainings import in_trainings
 from collector.sources.jobs.providers import AllocationProvider, KubeletProvider
+from collector.sources.tenants.cuts import Cuts
+from collector.sources.tenants.shares import fair
 from pipeline.catalog import agent
 from pipeline.catalog.device_job import KIND
 from pipeline.clock import Clock, instant
@@ -30,7 +41,7 @@ from pipeline.selfmetrics import SelfMetrics
 log = logging.getLogger("tocsin.jobs")
 
 # Rows of one node: 16 GPUs in 7 instances, each shared by two. Beyond it
-# attribution is cut, and the reading reports that.
+# attribution is cut in equal shares of tenants, and the reading reports that.
 MAX_HOLDINGS = 256
 BLIND = "cannot be asked"
 
@@ -42,7 +53,7 @@ class JobsSource:
     stored.
 
     A provider that does not answer reports nothing: its earlier answer is not repeated, for it may
-    no longer be true.
+    no longer be true. ``trainings`` is None where no source learns them.
     """
 
     name = "jobs"
@@ -60,13 +71,16 @@ class JobsSource:
         pods: PodsByGpu | None = None,
         trainings: Trainings | None = None,
         running: JobProcesses | None = None,
+        kept: KeptJobs | None = None,
+        cuts: Cuts | None = None,
     ) -> None:
         self._providers, self._holders, self._inventory = tuple(providers), holders, inventory
         self._host, self._clock, self._metrics, self._hidden = host, clock, metrics, tuple(hidden)
+        self._cuts = cuts or Cuts(metrics)
         self._up: dict[str, bool] = {}
         self._devices: tuple[Device, ...] = ()
-        self._tracker, self._pods = JobTracker(host), pods or PodsByGpu()
-        self._trainings, self._running = trainings or Trainings(), running or JobProcesses()
+        self._tracker, self._pods = JobTracker(host, kept), pods or PodsByGpu()
+        self._trainings, self._running = trainings, running or JobProcesses()
 
     def read(self) -> Reading:
         """Current allocations. Never raises for a provider's failure."""
@@ -79,23 +93,24 @@ class JobsSource:
             for provider in self._providers
             for holding in self._ask(provider, gpus, processes, unread)
         ]
-        answers = in_trainings(answers, self._trainings)
-        holdings = merged(replace(h, facts=clean(h.facts, self._hidden)) for h in answers)
-        self._pods.learn(_pods(holdings))
-        holdings.sort(key=lambda h: gpus.index.get(h.uuid, "").zfill(4))
-        if len(holdings) > MAX_HOLDINGS:
-            unread.append(Unread("too many jobs", field=f"{len(holdings) - MAX_HOLDINGS} more"))
-        self._running.learn(_running(holdings[:MAX_HOLDINGS], processes))
+        if self._trainings is not None:
+            answers = in_trainings(answers, self._trainings)
+        every = merged(replace(h, facts=clean(h.facts, self._hidden)) for h in answers)
+        self._pods.learn(_pods(every))
+        every.sort(key=lambda h: gpus.index.get(h.uuid, "").zfill(4))
+        holdings = self._within(every, unread)
+        self._running.learn(_running(holdings, every, processes), _tenants(holdings))
         rows = [
             (self._device(h, gpus), {"processes": n})
-            for h, n in _counted(holdings[:MAX_HOLDINGS], processes)
+            for h, n in _counted(holdings, every, processes)
         ]
         frame = frame_of(KIND, rows, *now)
         if _same(frame.devices, self._devices):
             frame = replace(frame, devices=self._devices)
         self._devices = frame.devices
-        blind = any(u.reason == BLIND and u.field != KubeletProvider.name for u in unread)
-        events = self._tracker.update(holdings[:MAX_HOLDINGS], now, blind=blind)
+        blind = {_scheduler(u.field) for u in unread if u.reason == BLIND}
+        # All: a GPU that jobs share is not that of the one whose row is shown.
+        events = self._tracker.update(every, now, blind=blind, unnamed=self._unnamed(every))
         return Reading((frame,), tuple(events), tuple(unread))
 
     def close(self) -> None:
@@ -103,6 +118,24 @@ class JobsSource:
         for provider in self._providers:
             if callable(close := getattr(provider, "close", None)):
                 close()
+
+    def _within(self, every: Sequence[Allocation], unread: list[Unread]) -> list[Allocation]:
+        """As many as may be shown, in their order: of each tenant the surest first, for a claim
+        takes no place of what is known.
+        """
+        surest = sorted(every, key=lambda h: -EVIDENCE.index(h.evidence))
+        kept, cut = fair(surest, attrgetter("tenant"), MAX_HOLDINGS)
+        if cut:
+            unread.append(Unread("too many jobs", field=f"{len(cut)} more"))
+        self._cuts.put(self.name, "jobs", Counter((h.facts.get("job", ""), h.tenant) for h in cut))
+        shown = {h.identity for h in kept}
+        return [h for h in every if h.identity in shown]
+
+    def _unnamed(self, holdings: Iterable[Allocation]) -> set[str]:
+        """GPUs of pods before the API server has said which pods are of trainings."""
+        if self._trainings is None or self._trainings.learned:
+            return set()
+        return {h.uuid for h in holdings if h.scheduler == "kubernetes" and "job" not in h.facts}
 
     def _ask(
         self,
@@ -156,19 +189,28 @@ class JobsSource:
         )
 
 
+def _scheduler(provider: str) -> Scheduler:
+    """Whose jobs a provider knows."""
+    return "kubernetes" if provider == KubeletProvider.name else "slurm"
+
+
 def _pods(holdings: Iterable[Allocation]) -> Iterator[tuple[str, Pod]]:
     for one in holdings:
         if one.scheduler == "kubernetes":
             yield one.uuid, Pod(one.facts.get("namespace", ""), one.facts.get("pod", ""))
 
 
+def _tenants(holdings: Iterable[Allocation]) -> dict[str, str]:
+    return {job: h.tenant for h in holdings if (job := h.facts.get("job", ""))}
+
+
 def _running(
-    holdings: Sequence[Allocation], processes: ProcessesByGpu
+    holdings: Sequence[Allocation], every: Sequence[Allocation], processes: ProcessesByGpu
 ) -> Iterator[tuple[str, int]]:
     """Jobs and processes of theirs that hold devices. The kubelet knows no processes: a pod's are
     those on a device that it has alone.
     """
-    alone = Counter(h.uuid for h in holdings)
+    alone = Counter(h.uuid for h in every)
     for h in holdings:
         if job := h.facts.get("job", ""):
             others = processes.holders.get(h.uuid, ()) if alone[h.uuid] == 1 else ()
@@ -177,14 +219,14 @@ def _running(
 
 
 def _counted(
-    holdings: Sequence[Allocation], processes: ProcessesByGpu
+    holdings: Sequence[Allocation], every: Sequence[Allocation], processes: ProcessesByGpu
 ) -> list[tuple[Allocation, float]]:
     """Each with the processes that hold its device, NaN where that is not known.
 
     A pod's processes cannot be distinguished from another's by the kubelet: those of a device
     that it has alone are its own.
     """
-    alone = Counter((h.uuid, h.instance) for h in holdings)
+    alone = Counter((h.uuid, h.instance) for h in every)
     counts: list[tuple[Allocation, float]] = []
     for h in holdings:
         holders = processes.holders.get(h.uuid)

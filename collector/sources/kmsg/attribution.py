@@ -10,6 +10,8 @@ from pipeline.frame import Device
 MAX_UUIDS = 64  # no node has more GPUs
 
 _OF_A_FUNCTION = frozenset(["module_loaded"])  # virtual functions beside the adapter have their own
+# Theirs may be in a pod, which may name its net device as the host's.
+_OF_A_PORT = _OF_A_FUNCTION | {"link_down", "link_up"}
 
 
 class Attribution:
@@ -65,17 +67,20 @@ class Attribution:
         return Device(self._host, "gpu", uuid, {"pci_bus_id": pci}) if uuid else None
 
     def _port(self, kind: str, pci: str, interface: str) -> Device | None:
-        """The RDMA port of a net device name, else the one at the address: of a card with two
-        ports, the one of that function.
+        """The RDMA port at the address: of a card with several, the one of that function. Without
+        an address, the one of a net device name; so where a function has several.
         """
-        if interface and (port := self._inventory.port_of(device=interface)):
-            return port
+        named = self._inventory.port_of(device=interface) if interface else None
+        if not pci:
+            return named
         ports = [p for p in self._inventory.devices("ib_port") if p.attributes.get("pci_bus_id")]
-        near = [p for p in ports if pci and pci_key(p.attributes["pci_bus_id"]) == pci_key(pci)]
-        same = [
-            p
-            for p in near
-            if p.attributes["pci_bus_id"].rpartition(".")[2] == pci.rpartition(".")[2]
-        ]
-        exactly = kind in _OF_A_FUNCTION
+        near = [p for p in ports if pci_key(p.attributes["pci_bus_id"]) == pci_key(pci)]
+        same = [p for p in near if _function(p.attributes["pci_bus_id"]) == _function(pci)]
+        if named is not None and (named in same or not named.attributes.get("pci_bus_id")):
+            return named
+        exactly = kind in _OF_A_PORT
         return same[0] if same else near[0] if len(near) == 1 and not exactly else None
+
+
+def _function(pci: str) -> str:
+    return pci.rpartition(".")[2]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from collector.sources.kmsg.chosen_names import chosen
 from collector.sources.kmsg.classes import WORDS
-from collector.sources.kmsg.classes.model import BLOCK_DEVICE, PCI
+from collector.sources.kmsg.classes.model import BLOCK_DEVICE, NAME, PCI
 from collector.sources.kmsg.parse import known_text, parse_text
 from collector.sources.kmsg.parsed_line import ParsedLine
 from collector.sources.kmsg.records import Record
@@ -29,7 +30,7 @@ _APEI = re.compile(
 )
 _SECTIONS = {"memory error": "memory", "PCIe error": "pcie", "general processor error": "cpu"}
 _APEI_SEVERITIES = {"recoverable": "uncorrected", "info": "info"}
-_BEYOND = re.compile(r"(?:.{1,64}: )?attempt to access beyond end of device$")
+_BEYOND = re.compile(rf"(?:{NAME}: )?attempt to access beyond end of device$", re.DOTALL)
 _BEYOND_DEVICE = re.compile(rf"{BLOCK_DEVICE}: rw=")
 # Said at each start too: events only after an error of the same part.
 AFTER_AN_ERROR = {"storage_recovered", "filesystem_recovered"}
@@ -75,6 +76,9 @@ class Joiner:
         text = record.text
         if (parsed := known_text(text) if len(text) <= 512 else parse_text(text)) is not None:
             return self._complete(parsed)
+        if chosen(text):
+            self._beyond(record)
+            return None
         if ": rw=" in text and "beyond" in self.held and (match := _BEYOND_DEVICE.match(text)):
             del self.held["beyond"]
             facts = {"component": "block", "reason": "beyond end of device"}
@@ -111,7 +115,7 @@ class Joiner:
     def _complete(self, parsed: ParsedLine) -> ParsedLine | None:
         if parsed.kind == "xid":
             return parsed
-        part = f"error {parsed.facts.get('block_device', parsed.facts.get('array', ''))}"
+        part = f"error {parsed.facts.get('array', parsed.facts.get('block_device', ''))}"
         if parsed.kind == "pcie_error":
             self.held.pop(f"aer {parsed.pci}", None)
         elif parsed.kind == "oom_kill":

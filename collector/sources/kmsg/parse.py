@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from collector.node.inventory import pci_key
+from collector.sources.kmsg.chosen_names import chosen
 from collector.sources.kmsg.classes import INDEX, NUMBERS, PCI, WORDS, LineClass
 from collector.sources.kmsg.parsed_line import ParsedLine
 from collector.sources.kmsg.xid_lines import parse_xid
@@ -22,17 +24,16 @@ def parse_text(text: str) -> ParsedLine | None:
     >>> parse_text("mlx5_core 0000:5e:00.0 ibp94s0: Link down").facts
     {'driver': 'mlx5_core', 'interface': 'ibp94s0'}
     """
+    if form := chosen(text):
+        return _first(form.rows, text)
     first = text.partition(" ")[0]
     if first == "NVRM:" and (xid := parse_xid(text)):
         return xid
-    for row in INDEX.by_word.get(first, ()):
-        if parsed := _parsed(row, text):
-            return parsed
+    if parsed := _first(INDEX.by_word.get(first, ()), text):
+        return parsed
     for needle, rows in INDEX.anywhere:
-        if needle in text:
-            for row in rows:
-                if parsed := _parsed(row, text):
-                    return parsed
+        if needle in text and (parsed := _first(rows, text)):
+            return parsed
     return None
 
 
@@ -42,7 +43,11 @@ known_text = lru_cache(maxsize=512)(parse_text)  # a flood is one line many time
 def parse_uuid(text: str) -> tuple[str, str] | None:
     """PCI address and UUID from the line that the driver prints before the first XID of a GPU."""
     match = _UUID.match(text) if text.startswith("NVRM: GPU at ") else None
-    return (pci_key(match["pci"]), match["uuid"]) if match else None
+    return (pci_key(match["pci"]), match["uuid"]) if match and not chosen(text) else None
+
+
+def _first(rows: Iterable[LineClass], text: str) -> ParsedLine | None:
+    return next((parsed for row in rows if (parsed := _parsed(row, text))), None)
 
 
 def _parsed(row: LineClass, text: str) -> ParsedLine | None:

@@ -28,7 +28,7 @@ from collector.sources.kmsg.reader import Loss, Reader, UnavailableError
 from collector.sources.kmsg.records import KERNEL, Record
 from collector.sources.kmsg.to_events import Log, tell, tell_losses
 from collector.sources.kmsg.untrusted_lines import SYSLOG, doubted
-from collector.sources.kmsg.victim import of_training
+from collector.sources.kmsg.victim import OF_A_GROUP, of_training
 from pipeline.catalog import agent
 from pipeline.clock import Clock, Instant, instant
 from pipeline.frame import Device
@@ -327,7 +327,7 @@ class KernelLogSource:
             else first.time_ns < self._began.time_ns
         )
         event = tell(run, device, log, first, last, before_start=self._first_look and early)
-        if parsed.kind == "oom_kill":
+        if parsed.kind in OF_A_GROUP:
             job = of_training(event.attributes, self._trainings)
             event = replace(event, attributes={**event.attributes, **job})
         return doubted(event) if log.origin == SYSLOG else event

@@ -29,7 +29,7 @@ def doubted(event: Event) -> Event:
     """An event of such a file: about hardware it is one of kind ``kernel_log_untrusted``, which no
     detector judges; NVML and the counters report the same fault by themselves.
     """
-    if event.kind in SOFTWARE:
+    if event.kind in SOFTWARE or event.kind == KIND:
         return event
     facts: dict[str, Value] = {"claims": event.kind}
     if isinstance(code := event.attributes.get("code"), int):

@@ -11,13 +11,14 @@ from collector.node.trainings import POD, Trainings
 from collector.sources.control_group import group_of, pod_in
 from pipeline.observation import Value
 
+OF_A_GROUP = ("oom_kill", "resource_exhausted")  # events that may name a control group
 _OOM = re.compile(
     r"oom-kill:constraint=[^,]{1,40},.{0,400}?(?:oom_memcg=(?P<limit>[^,]{1,400}),|,global_oom,)"
     r".{0,200}?task_memcg=(?P<task>[^,]{1,400}),.{0,200}?,pid=(?P<pid>\d{1,10}),",
     re.DOTALL,
 )
 # kernels before 4.19
-_TASK = re.compile(r"Task in ([^\n]{1,400}) killed as a result of limit of ([^\n]{1,400})")
+_TASK = re.compile(r"Task in (/[^\n\[]{0,400}) killed as a result of limit of ([^\n]{1,400})")
 
 
 def memory_of(text: str) -> tuple[str, str, str] | None:
@@ -49,8 +50,10 @@ def about_victim(limit: str, task: str) -> dict[str, Value]:
 
 
 def of_training(facts: Mapping[str, Value], trainings: Trainings) -> dict[str, Value]:
-    """The attributes of a kill in a pod whose training is known name it, as they name Slurm's."""
-    task = facts.get("task_cgroup")
+    """The attributes of an event about a pod whose training is known name it, as they name Slurm's
+    job: of a kill, or of a limit that was reached.
+    """
+    task = facts.get("task_cgroup", facts.get("cgroup"))
     if not isinstance(task, str) or "job" in facts:
         return {}
     training = trainings.of_group(f"{POD}{pod_in(f'0::{task}')}")

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from collector.foreign_text import printable
 from pipeline.nccl.report import Discard
 
 MAX_UNKNOWN_COUNT = 20  # lines kept of what was not understood; all are counted
-MAX_UNKNOWN = 200  # characters of each
 
 
 class FormatError(ValueError):
@@ -17,15 +17,6 @@ class FormatError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message, 500))
-
-
-def printable(text: str, most: int = MAX_UNKNOWN) -> str:
-    r"""Foreign text, cut and without control characters, for a log line or an event.
-
-    >>> printable("a\x1b[31mb\n", 5)
-    'a?[31'
-    """
-    return "".join(c if c.isprintable() else "?" for c in text[:most])
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from collector.sources.nccl.progress import Values, of_ras
 from collector.sources.nccl.ras.policy import Mode
 from collector.sources.nccl.ras_poller import NODE_RANKS, LocalJob, RasPoller
 from collector.sources.nccl.reader import NcclReader
-from collector.sources.nccl.settings_watch import SettingsWatch, Triage
+from collector.sources.nccl.settings_watch import KnownJob, Looks, SettingsWatch
 from collector.sources.nccl.suspicion import Suspicions
 from collector.sources.tenants.cuts import Cuts
 from collector.sources.tenants.desk import Desk, LocalDesk, LookLostError, Who
@@ -62,7 +62,7 @@ class NcclSource:
     ``monitor`` also listens.
 
     ``desk`` is where an NcclReader reads what tenants wrote: in a child, or by default in this
-    process. ``cuts`` shows who was cut. ``triage`` looks at the settings of all jobs.
+    process. ``cuts`` shows who was cut. ``settings`` looks at those of jobs.
     """
 
     name = "nccl"
@@ -85,7 +85,7 @@ class NcclSource:
         pods: PodsByGpu | None = None,
         trainings: Trainings | None = None,
         users: JobUsers | None = None,
-        triage: Triage | None = None,
+        settings: Looks | None = None,
     ) -> None:
         self._users = users or JobUsers()
         self._host, self._clock, self._metrics, self._suspicions = host, clock, metrics, suspicions
@@ -93,8 +93,8 @@ class NcclSource:
         self._desk, self._cuts = desk or LocalDesk(NcclReader(proc)), cuts or Cuts(metrics)
         self._looks = ProcessLooks(self._desk)
         self._scanner, self._holders = Scanner(proc, opened, self._looks), holders or GpuProcesses()
-        self._versions = Versions(proc)
-        self._settings = SettingsWatch(triage, self._node, trainings or Trainings())
+        self._versions = Versions()
+        self._settings = SettingsWatch(settings, self._node)
         self._jobs = Jobs(host, hidden=hidden, pods=pods, trainings=trainings)
         self._ras = RasPoller(host, proc, mode, metrics, self._desk)
         self._proc = proc
@@ -143,8 +143,7 @@ class NcclSource:
             events += found
             values_of[job.name] = device, values
         if not unsure:  # it may take seconds
-            pids = frozenset(p.pid for job in self._jobs.now.values() for p in job.present)
-            events += self._settings.read(pids, now_s, now)
+            events += self._settings.read([self._known(job) for job in shown], now_s, now)
         self._count_refusals()
         self._count_cuts(shown)
         self._desk.tend()
@@ -316,6 +315,10 @@ class NcclSource:
 
     def _version(self, process: Found) -> str:
         return (self._versions.known(process.library) or "") if process.library else ""
+
+    def _known(self, job: Job) -> KnownJob:
+        who = Who(job.name, job.owner.tenant)
+        return KnownJob(job.name, who, job.present, tuple(map(self._version, job.present)))
 
     def _count_cuts(self, jobs: Sequence[Job]) -> None:
         """What limits cut of each job: bytes of its logs and replies, ranks, dumps."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from collector.sources.nvml import wire
 from collector.sources.nvml.callboard import NO_DEVICE, SLOW, CallBoard, Running
-from collector.sources.nvml.starvation import Starvation
 from collector.sources.nvml.wire import GarbageError, Message, Stream
 from pipeline.catalog import facts_of, fields_of
 from pipeline.child import Child, python
 from pipeline.clock import SECOND_NS
+from pipeline.starvation import Starvation
 
 KINDS_READ = ("gpu", "gpu_instance", "nvlink")
 MAX_MESSAGES = 20_000  # in one sweep; 16 GPUs with 72 links each are 1,200 targets of at most four

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Concatenate, NamedTuple
 
+from collector.sources.tenants.answer_time import AnswerTime
 from collector.sources.tenants.bounded import BoundsError, pack, unpack
 from collector.sources.tenants.calls import signature
 from collector.sources.tenants.cuts import Cuts
@@ -30,6 +31,7 @@ from collector.sources.tenants.frames import (
     MARK,
     MAX_ANSWER,
     MAX_REQUEST,
+    READY,
     FrameError,
     Frames,
     Message,
@@ -40,6 +42,7 @@ from collector.sources.tenants.serve import Answer, Failure, Request
 from pipeline.catalog import agent
 from pipeline.child import Child, python
 from pipeline.selfmetrics import SelfMetrics
+from pipeline.starvation import Starvation
 
 log = logging.getLogger("tocsin.tenants")
 
@@ -48,6 +51,7 @@ IDLE_S = 60.0
 # of a tenant.
 MAX_STUCK = 6
 MIN_CPU_S = 1.0  # that a look may use where the account is nearly empty
+START_S = 20.0  # of a child, from a cold disk: no tenant's doing, and of no look's time
 
 
 class ReaderOf(NamedTuple):
@@ -68,13 +72,17 @@ class ChildDesk:
         metrics: SelfMetrics,
         cuts: Cuts,
         clock_s: Callable[[], float] = time.monotonic,
+        *,
+        start_s: float = START_S,
     ) -> None:
         self._source, self._metrics, self._cuts, self._clock_s = source, metrics, cuts, clock_s
+        self._start_s = start_s
         memory = str(reader.memory_bytes)
         self._argv = python(
             "collector.sources.tenants.serve", reader.module, memory, *reader.arguments
         )
         self._child: Child | None = None
+        self._starvation: Starvation | None = None
         self._frames = Frames(MAX_ANSWER)
         self._stuck: list[tuple[str, Child]] = []  # with the tenant
         self._used_s = 0.0
@@ -135,6 +143,9 @@ class ChildDesk:
             if self._child.wait(1.0) is None:
                 self._stuck.append((tenant, self._child))
             self._child = None
+        if self._starvation is not None:
+            self._starvation.close()
+            self._starvation = None
 
     def stuck(self) -> list[str]:
         """The tenants of children that hang in the kernel."""
@@ -160,32 +171,41 @@ class ChildDesk:
         """As ``_exchange``; once more with a new child where it died, for another reason perhaps
         (the kernel had no memory left for anybody).
         """
-        end_s = time.monotonic() + deadline_s
+        self._subject = ("", "")
+        child, left = self._started(), self._time(deadline_s)
         try:
-            return self._exchange(request, who, deadline_s)
+            return self._exchange(child, request, who, left)
         except _EndedError as error:
             if error.reason != "died":
                 raise
+            deadline_s = left.left_s()
             self.close()
-        return self._exchange(request, who, end_s - time.monotonic())
+        return self._exchange(self._started(), request, who, self._time(deadline_s))
 
-    def _exchange(self, request: bytes, who: Who, deadline_s: float) -> bytes:
+    def _exchange(self, child: Child, request: bytes, who: Who, left: AnswerTime) -> bytes:
         """The value that comes back for a request. FrameError, BoundsError, _EndedError."""
-        child, end_s = self._started(), time.monotonic() + deadline_s
         self._subject = ("", "")
-        if not child.send_all(request, deadline_s):
+        if not child.send_all(request, self._start_s):
             raise _EndedError("died", "it takes no request")
         while True:
-            data = child.receive(end_s - time.monotonic(), 1 << 18)
-            if data is None:
-                raise _EndedError("time", f"no answer in {deadline_s:g} s")
-            if not data:
-                code = child.wait(1.0)
-                raise _EndedError("cpu" if code == -_SIGXCPU else "died", f"it ended with {code}")
-            for message in self._frames.feed(data):
+            for message in self._messages(child, left, "time"):
                 if message.kind == DONE:
                     return self._paid(message, who)
                 self._note(message)
+
+    def _messages(self, child: Child, left: AnswerTime, late: str) -> list[Message]:
+        """What it says next. _EndedError with the reason ``late`` where that is nothing in time."""
+        data = left.receive(lambda seconds: child.receive(seconds, 1 << 18))
+        if data is None:
+            raise _EndedError(late, "no answer in time")
+        if not data:
+            code = child.wait(1.0)
+            raise _EndedError("cpu" if code == -_SIGXCPU else "died", f"it ended with {code}")
+        return self._frames.feed(data)
+
+    def _time(self, seconds: float) -> AnswerTime:
+        assert self._starvation is not None  # noqa: S101 - there is a child
+        return AnswerTime(self._starvation, seconds)
 
     def _paid(self, message: Message, who: Who) -> bytes:
         used_s, value = unpack(message.body, Answer)
@@ -205,21 +225,26 @@ class ChildDesk:
             raise _EndedError(reason if reason == "memory" else "failed", text)
 
     def _started(self) -> Child:
+        """The child, once it has begun to serve. FrameError, _EndedError."""
         if self._child is not None and self._child.poll() is not None:
             self.close()  # it ended between two looks
         if self._child is None:
             if len(self.stuck()) >= MAX_STUCK:
                 raise _EndedError("stuck", f"{MAX_STUCK} children hang in the kernel")
             self._child = Child(self._argv, env={**os.environ, **ONE_THREAD})
+            self._starvation = Starvation(self._child.pid)
             self._frames = Frames(MAX_ANSWER)
             self.starts += 1
+            left = self._time(self._start_s)
+            if [message.kind for message in self._messages(self._child, left, "start")] != [READY]:
+                raise FrameError("another message than that it is ready")
         return self._child
 
     def _lost(self, reason: str, message: str, name: str, who: Who) -> LookLostError:
         """The look is lost; a child that did not report that itself is replaced."""
         subject, tenant = self._subject
         self._metrics.add(agent.TENANT_LOOKS_LOST, self._source, reason)
-        if reason not in {"failed", "stuck"}:
+        if reason not in {"failed", "start", "stuck"}:
             key, blamed = ((name, who), who) if who.job else ((name, subject), Who("", tenant))
             self._strikes.add(key, blamed, self._clock_s())
         if reason not in {"failed", "memory", "stuck"}:

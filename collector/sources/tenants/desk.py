@@ -27,7 +27,8 @@ NODE = Who("", "")
 class LookLostError(OSError):
     """A look gave nothing.
 
-    ``reason``: memory, time, died, garbage or failed; withheld or budget where it was not tried.
+    ``reason``: memory, time, died, garbage or failed; start where the reader did not; withheld or
+    budget where it was not tried.
     ``subject`` and ``tenant`` are what the child was about to read, empty where unknown.
     """
 

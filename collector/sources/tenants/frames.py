@@ -11,8 +11,8 @@ MAX_REQUEST = 8 << 20  # 1024 processes with their environment take 2
 MAX_ANSWER = 16 << 20  # a RAS report of 65,536 ranks takes 4
 
 # Kinds. ASK: to the child, a method with its arguments. MARK: whom it is about to read. DONE: the
-# value. FAILED: the method raised.
-ASK, MARK, DONE, FAILED = range(1, 5)
+# value. FAILED: the method raised. READY: the reader is made, first of all.
+ASK, MARK, DONE, FAILED, READY = range(1, 6)
 
 
 class FrameError(ValueError):
@@ -44,7 +44,7 @@ class Frames:
         while len(self._rest) >= _HEADER.size:
             kind, length = _HEADER.unpack_from(self._rest)
             end = _HEADER.size + length
-            if length > self._most or not ASK <= kind <= FAILED:
+            if length > self._most or not ASK <= kind <= READY:
                 raise FrameError(f"a message of kind {kind} and {length} bytes")
             if len(self._rest) < end:
                 break

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from collector.foreign_text import printable
 from collector.sources.tenants.bounded import BoundsError, pack, unpack
 from collector.sources.tenants.calls import signature
 from collector.sources.tenants.frames import (
@@ -18,6 +19,7 @@ from collector.sources.tenants.frames import (
     MARK,
     MAX_ANSWER,
     MAX_REQUEST,
+    READY,
     framed,
     read_message,
 )
@@ -25,6 +27,7 @@ from collector.sources.tenants.limits import allow_cpu, confine, cpu_s
 from pipeline.allocator import give_back
 from pipeline.child import end_with_parent
 
+MAX_TEXT = 300  # characters of an error or a subject
 LARGE_BYTES = 1 << 20  # after an answer of so many bytes freed memory goes back to the kernel
 
 Request = tuple[str, float, tuple[bytes, ...]]  # method, CPU seconds, arguments
@@ -41,6 +44,7 @@ def main(arguments: Sequence[str]) -> None:
     make: Callable[..., object] = importlib.import_module(module).reader
     confine(int(memory))
     reader = make(lambda subject, tenant: _write(out, MARK, _marked(subject, tenant)), *rest)
+    _write(out, READY, b"")
     while (message := read_message(sys.stdin.buffer.read, MAX_REQUEST)) is not None:
         kind, body = _answer(reader, message.body) if message.kind == ASK else (FAILED, b"")
         _write(out, kind, body)
@@ -65,15 +69,11 @@ def _answer(reader: object, body: bytes) -> tuple[int, bytes]:
         reason, text = "memory", "its memory limit"
     except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         reason, text = "failed", f"{type(error).__name__}: {error}"
-    return FAILED, pack((reason, _printable(text)), Failure)
+    return FAILED, pack((reason, printable(text, MAX_TEXT)), Failure)
 
 
 def _marked(subject: str, tenant: str) -> bytes:
-    return pack((_printable(subject), tenant[:64]), tuple[str, str])
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text[:300])
+    return pack((printable(subject, MAX_TEXT), tenant[:64]), tuple[str, str])
 
 
 def _write(out: int, kind: int, body: bytes) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from collector.sources.nccl.sanitize import printable
+from collector.foreign_text import printable
 from collector.sources.trainings.kinds import Object, number
 from pipeline.observation import Value
 

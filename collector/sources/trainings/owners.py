@@ -9,14 +9,14 @@ only.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from collector.foreign_text import printable
 from collector.node.trainings import Training
-from collector.sources.nccl.sanitize import printable
 from collector.sources.trainings.kinds import KINDS, Kind, Object, always
 
 MAX_HOPS = 8  # a LeaderWorkerSet's worker is five objects away
@@ -38,6 +38,8 @@ SET_VERSION = "v1alpha2"
 INDEX = "batch.kubernetes.io/job-completion-index"
 SLURM_JOB = "scheduler.slinky.slurm.net/slurm-jobid"  # of slurm-bridge: the same job under Slurm
 BRIDGE = "slurm-bridge"
+# All labels and annotations that are looked at.
+LABELS = (GROUP_INDEX, *(key for _, key in GROUPS), SET_NAME, SET_UID, INDEX, SLURM_JOB)
 # An object by its path; None where there is none, or it may not be read.
 Get = Callable[[str], Object | None]
 
@@ -66,14 +68,18 @@ UNREAD = Found()
 
 
 class Owners:
-    """Follows chains; remembers objects by UID, which never becomes another's.
+    """Follows chains; remembers objects by all that a reference says of them and its namespace: an
+    answer about one is none about another that only bears the same UID.
 
-    ``opaque``: names are nobody's to see, so jobs are called by UIDs.
+    ``opaque``: names are nobody's to see, so jobs are called by UIDs. ``bridges``: the namespaces
+    where only slurm-bridge says which job of Slurm a pod is.
     """
 
-    def __init__(self, get: Get, *, opaque: bool = False) -> None:
-        self._get, self._opaque = get, opaque
-        self._known: OrderedDict[str, Found] = OrderedDict()
+    def __init__(
+        self, get: Get, *, opaque: bool = False, bridges: Collection[str] = frozenset()
+    ) -> None:
+        self._get, self._opaque, self._bridges = get, opaque, frozenset(bridges)
+        self._known: OrderedDict[tuple[str, Owner], Found] = OrderedDict()
 
     def training(self, pod: Object) -> Training | None:
         """The training that a pod belongs to; None for a server, and for a pod of nobody."""
@@ -86,10 +92,10 @@ class Owners:
     def _training(self, pod: Object) -> Training | None:
         metadata = _mapping(pod.get("metadata"))
         namespace = _text(metadata, "namespace")
-        slurm = _label(metadata, "annotations", SLURM_JOB) or _label(metadata, "labels", SLURM_JOB)
+        slurm = self._slurm_job(namespace, metadata)
         chain = self._chain(namespace, metadata)
         group = next(filter(None, (_label(metadata, *place) for place in GROUPS)), "")
-        if slurm.isascii() and slurm.isdecimal():
+        if slurm:
             return Training(slurm, namespace, slurm, BRIDGE)
         if not chain:
             return _of_group(namespace, group) if group else None
@@ -106,6 +112,13 @@ class Owners:
         uid = "" if found is UNREAD else top.uid
         return Training(ident, namespace, name, top.kind, uid, found.pods)
 
+    def _slurm_job(self, namespace: str, metadata: Object) -> str:
+        """The job of Slurm that a pod is, empty where it is none."""
+        if namespace not in self._bridges:
+            return ""
+        job = _label(metadata, "annotations", SLURM_JOB) or _label(metadata, "labels", SLURM_JOB)
+        return job if job.isascii() and job.isdecimal() else ""
+
     def _chain(self, namespace: str, metadata: Object) -> list[tuple[Owner, Found]]:
         """Owners from the pod up, the last one that can be read or is named."""
         chain: list[tuple[Owner, Found]] = []
@@ -119,12 +132,13 @@ class Owners:
         return chain
 
     def _found(self, namespace: str, owner: Owner) -> Found:
-        if owner.uid not in self._known:
-            self._known[owner.uid] = self._asked(namespace, owner)
-        self._known.move_to_end(owner.uid)
+        key = namespace, owner
+        if key not in self._known:
+            self._known[key] = self._asked(namespace, owner)
+        self._known.move_to_end(key)
         while len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
-        return self._known[owner.uid]
+        return self._known[key]
 
     def _asked(self, namespace: str, owner: Owner) -> Found:
         """Of a kind that is not known nothing is asked: its pods are jobs of their own."""
@@ -138,8 +152,8 @@ class Owners:
 
     def forget_unread(self) -> None:
         """Ask again for what could not be read."""
-        for uid in [uid for uid, found in self._known.items() if found is UNREAD]:
-            del self._known[uid]
+        for key in [key for key, found in self._known.items() if found is UNREAD]:
+            del self._known[key]
 
 
 def controller(metadata: Object) -> Owner | None:

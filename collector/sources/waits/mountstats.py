@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from collector.sources.nccl.sanitize import printable
+from collector.foreign_text import printable
 from collector.sources.waits.bounded import MAX_COUNT, MAX_NAME, count
 
 _OCTAL = re.compile(rb"\\([0-7]{3})")

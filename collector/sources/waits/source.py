@@ -7,11 +7,14 @@ that does not answer cannot hold it.
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from collector.node.job_processes import JobProcesses
+from collector.sources.tenants.cuts import Cuts
+from collector.sources.tenants.shares import fair
 from collector.sources.waits import diskstats, groups, lustre, mountstats
 from collector.sources.waits.bounded import lines
 from collector.sources.waits.mountstats import Mount
@@ -30,16 +33,24 @@ Rows = Iterator[Row]
 class WaitsSource:
     """Reads below ``proc`` and ``sysfs``; ``running`` has processes of each job.
 
-    What this machine has not is no fault; what is there and cannot be read has a reason.
+    What this machine has not is no fault; what is there and cannot be read has a reason. ``cuts``
+    shows whose jobs are left out.
     """
 
     name = "waits"
 
     def __init__(
-        self, proc: Path, sysfs: Path, host: str, clock: Clock, running: JobProcesses
+        self,
+        proc: Path,
+        sysfs: Path,
+        host: str,
+        clock: Clock,
+        running: JobProcesses,
+        *,
+        cuts: Cuts | None = None,
     ) -> None:
         self._proc, self._sysfs, self._host, self._clock = proc, sysfs, host, clock
-        self._running = running
+        self._running, self._cuts = running, cuts
         self._slots = {JOB_GROUP: Slots(2 * MAX_JOBS), MOUNT: Slots(2 * MAX_MOUNTS)}
 
     def read(self) -> Reading:
@@ -52,12 +63,20 @@ class WaitsSource:
             (MOUNT, MAX_MOUNTS, self._mounts(unread)),
             (DISK, MAX_DISKS, self._disks(unread)),
         ):
-            found = list(rows)
-            if len(found) > most:
-                unread.append(Unread("too many", field=f"{kind}: {len(found) - most} more"))
-            if found:
-                frames.append(frame_of(kind, self._placed(kind, found[:most]), *now))
+            kept, cut = fair(list(rows), self._tenant, most)
+            if cut:
+                unread.append(Unread("too many", field=f"{kind}: {len(cut)} more"))
+            if kind == JOB_GROUP and self._cuts is not None:
+                counts = Counter((row[0].id, self._tenant(row)) for row in cut)
+                self._cuts.put(self.name, "jobs", counts)
+            if kept:
+                frames.append(frame_of(kind, self._placed(kind, kept), *now))
         return Reading(tuple(frames), (), tuple(unread))
+
+    def _tenant(self, row: Row) -> str:
+        """Whose share a row uses: mounts and disks are the node's."""
+        device, _ = row
+        return self._running.tenant(device.id) if device.kind == JOB_GROUP else ""
 
     def _placed(self, kind: str, rows: Sequence[Row]) -> list[Row]:
         """Jobs and mounts come and go: their id is a number, and their names are facts."""

@@ -90,25 +90,63 @@ def grouped_median(
     >>> median.tolist(), count.tolist()
     ([2.0, 8.0, nan], [2, 1, 0])
     """
-    keep = np.isfinite(x) & (group >= 0)
+    grouped = group >= 0
+    if not grouped.all():
+        x, group = x[grouped], group[grouped]
+    if _is_regular(group, groups):
+        return _median_of_rows(x.reshape(groups, -1))
+    keep = np.isfinite(x)
     values, number = x[keep], group[keep]
     count = np.bincount(number, minlength=groups)
     first = np.cumsum(count) - count
     size = int(count.max(initial=0))
     if groups * size <= MAX_PADDING * len(values) and (number[1:] >= number[:-1]).all():
-        # Groups of about one size that lie one after the other, as GPUs of nodes do: a
-        # row each, sorted by itself.
+        # Groups of about one size that lie one after the other: a row each, sorted by itself.
         table = np.full((groups, size), np.inf)
         table[number, np.arange(len(values)) - first[number]] = values
         table.sort(axis=1)
         values, first = table.ravel(), np.arange(groups) * size
     else:
         values = values[np.lexsort((values, number))]
-    median = np.full(groups, np.nan)
+    return _middle(values, first, count), count
+
+
+def _is_regular(group: NDArray[np.int64], groups: int) -> bool:
+    """Whether groups of one size lie one after the other, as GPUs of nodes do."""
+    size, rest = divmod(len(group), groups) if groups else (0, 1)
+    if rest or not size or (group[1:] < group[:-1]).any():
+        return False
+    each = np.arange(groups)
+    return bool((group[::size] == each).all() and (group[size - 1 :: size] == each).all())
+
+
+def _median_of_rows(
+    x: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """As ``grouped_median`` where each row (group, device) is a group."""
+    groups, size = x.shape
+    finite = np.isfinite(x)
+    if finite.all():
+        table = np.sort(x, axis=1)
+        median = (table[:, (size - 1) // 2] + table[:, size // 2]) / 2
+        return median, np.full(groups, size, np.int64)
+    table = np.where(finite, x, np.inf)
+    table.sort(axis=1)
+    count = finite.sum(axis=1)
+    return _middle(table.ravel(), np.arange(groups) * size, count), count
+
+
+def _middle(
+    values: NDArray[np.float64], first: NDArray[np.int64], count: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Median of each group of sorted values, (groups,), by its first place and how many it has; NaN
+    for none.
+    """
+    median = np.full(len(count), np.nan)
     some = count > 0
     low, high = (first + (count - 1) // 2)[some], (first + count // 2)[some]
     median[some] = (values[low] + values[high]) / 2
-    return median, count
+    return median
 
 
 def peer_deviation(

@@ -14,6 +14,7 @@ from evaluation.independent.site.faults import Breaker, Trouble
 from evaluation.independent.site.life import Life, Site
 from evaluation.independent.site.manners import manners
 from evaluation.independent.site.room import furnish
+from evaluation.independent.site.too_hot import too_hot
 
 NODES = 16
 HOUR_S = 3600.0
@@ -45,7 +46,7 @@ class Recipe:
 
         works, effects, events = planned.works, trouble.effects, trouble.events
         site = Site(cluster, room, works, effects, events, how, lasts)
-        faults = sorted(trouble.faults, key=lambda fault: fault.since_s)
+        faults = sorted((*trouble.faults, *too_hot(site)), key=lambda fault: fault.since_s)
         return World(
             cluster.devices,
             how.period_s,

@@ -18,6 +18,8 @@ from evaluation.independent.site.work import Load
 # Bits of NVML's clocks event reasons.
 IDLE, POWER_CAP, SLOWDOWN, SW_THERMAL, HW_THERMAL, POWER_BRAKE = 0x1, 0x4, 0x8, 0x20, 0x40, 0x80
 SUPPORTED = IDLE | 0x2 | POWER_CAP | SLOWDOWN | 0x10 | SW_THERMAL | HW_THERMAL | POWER_BRAKE
+MARGIN_K = 4.0  # below the limit of the hardware the driver slows down
+MOST_POWER = 1.08  # that a GPU ever draws, of its limit
 CURVE = 2.2  # power over idle grows with the clock to this power, as voltage follows the clock
 
 
@@ -95,7 +97,7 @@ class Gpus:
         drawn = self._cluster.idle_w + self._demand(load, clock / self._cluster.model.top_mhz)
         noise = self._manners.power_noise * self._power_noise.next(self._manners.period_s)
         factor = np.exp(np.where(load.busy > 0, noise, noise / 5))
-        watts: Values = np.clip(np.maximum(drawn, floor) * factor, 20, 1.08 * limit)
+        watts: Values = np.clip(np.maximum(drawn, floor) * factor, 20, MOST_POWER * limit)
         return watts
 
     def _heat(self, at_s: float, watts: Values, active: list[Effect]) -> None:
@@ -116,7 +118,7 @@ class Gpus:
     def _hold_back(self, state: State) -> None:
         """Software slows down below the limit of the hardware, which halves the clock above it."""
         limit = self._cluster.model.slowdown_c
-        soft = (self._temperature > limit - 4) & (self._temperature <= limit)
+        soft = (self._temperature > limit - MARGIN_K) & (self._temperature <= limit)
         hard = self._temperature > limit
         self._temperature = np.minimum(self._temperature, limit + 2)
         state.clock_mhz *= np.where(soft, 0.85, np.where(hard, 0.5, 1.0))

@@ -206,6 +206,7 @@ def _zip(folder: Path, target: Path, stem: str) -> None:
                 zipfile.ZIP_STORED if path.suffix == ".parquet" else zipfile.ZIP_DEFLATED
             )
             entry.external_attr = 0o644 << 16
-            with path.open("rb") as file, archive.open(entry, "w") as out:
+            # one may be larger than the old form of a zip has room for
+            with path.open("rb") as file, archive.open(entry, "w", force_zip64=True) as out:
                 while chunk := file.read(1 << 20):
                     out.write(chunk)

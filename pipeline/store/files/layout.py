@@ -17,11 +17,12 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Literal
 
-Stranger = Literal["no_file", "name", "newer"]
+Stranger = Literal["no_file", "name", "newer", "disk"]
 STRANGERS: Mapping[Stranger, str] = {
     "no_file": "not a regular file",
     "name": "not a name of ours",
     "newer": "written by a newer version",
+    "disk": "the disk cannot read it",
 }
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US

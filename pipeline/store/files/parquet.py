@@ -4,6 +4,7 @@ check of what they are, read.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,6 +35,16 @@ class ForeignError(ValueError):
 
 class NewerFileError(ForeignError):
     """A file of a newer layout: it is left alone."""
+
+
+class DiskError(ForeignError, OSError):
+    """A file whose bytes the disk or its server cannot give: as a damaged one for those who read
+    many files, the system's error for the rest.
+    """
+
+
+# a sector, a handle of NFS, structures on the disk; other errors are not one file's
+_OF_ONE_FILE = (errno.EIO, errno.ESTALE, errno.EUCLEAN, errno.EBADMSG)
 
 
 def write(rows: pa.Table, name: str, path: Path) -> None:
@@ -171,22 +182,25 @@ def opened(
 
 def check(path: Path) -> None:
     """ForeignError where a local file's footer is not as it was written."""
-    with suppress(FileNotFoundError):  # an object of a store elsewhere, or gone: what opens it
+    # an object of a store elsewhere, or gone: what opens it says so
+    with suppress(FileNotFoundError), named(path):
         if not footers.is_whole(path):
             raise ForeignError(path, "its footer is damaged: the checksum is wrong")
 
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """What pyarrow raises over damaged bytes becomes a ForeignError that names the file; the
-    system's own errors stay.
+    """What pyarrow raises over damaged bytes becomes a ForeignError that names the file, and
+    bytes that the disk cannot give a DiskError; the system's other errors stay.
     """
     try:
         yield
     except ForeignError:
         raise
     except OSError as error:
-        if error.errno is not None:  # the disk's or the kernel's trouble, not the file's
+        if error.errno in _OF_ONE_FILE:
+            raise DiskError(path, f"cannot be read: {error}") from error
+        if error.errno is not None:  # the kernel's trouble, not the file's
             raise
         raise ForeignError(path, f"not a readable Parquet file: {error}") from error
     except (pa.ArrowException, ValueError, LookupError, OverflowError, MemoryError) as error:

@@ -22,6 +22,7 @@ from pipeline.frame import Device, Frame, Schema, blank, schema_of
 from pipeline.judged import JudgedObservation
 from pipeline.observation import Event, Observation, Unread
 from pipeline.plain import finding_from, incident_from, plain, plain_event, value_from
+from pipeline.sound_json import sound_json
 
 HEAD = struct.Struct("<I")
 
@@ -53,7 +54,7 @@ def columns_now() -> dict[str, Columns]:
 
 def encode_devices(number: int, devices: Sequence[Device]) -> bytes:
     """The record that introduces a generation of devices."""
-    return orjson.dumps([number, [[d.host, d.kind, d.id, dict(d.attributes)] for d in devices]])
+    return sound_json([number, [[d.host, d.kind, d.id, dict(d.attributes)] for d in devices]])
 
 
 def decode_devices(payload: bytes) -> tuple[int, tuple[Device, ...]]:
@@ -85,7 +86,7 @@ def encode(judged: JudgedObservation, generations: Sequence[int]) -> bytes:
         [plain(f) for f in findings],
         [plain(i) for i in incidents],
     ]
-    raw = orjson.dumps(head)
+    raw = sound_json(head)
     blocks = [HEAD.pack(len(raw)), raw]
     for f in observation.frames:
         blocks += [

@@ -19,7 +19,14 @@ from tempfile import TemporaryDirectory
 from pipeline.store.files.columns import holds, of_sources
 from pipeline.store.files.layout import HOUR_US, cluster_file, day_us, hour_of, owner_of
 from pipeline.store.files.merge import merge
-from pipeline.store.files.parquet import ForeignError, Writer, columns_in, opened
+from pipeline.store.files.parquet import (
+    DiskError,
+    ForeignError,
+    NewerFileError,
+    Writer,
+    columns_in,
+    opened,
+)
 from pipeline.store.files.schema import TABLES, schema
 from pipeline.store.keep.changes import changes_only
 from pipeline.store.remote.manifest import ROOT, Manifest, Part, generation_of, name_of, newest
@@ -43,7 +50,7 @@ BATCH_BYTES = 8 << 20
 @dataclass(slots=True)
 class Merged:
     """What a run did: hours that got a new generation, files written with their bytes, sources
-    merged, damaged, expired.
+    merged, damaged, expired, of a newer version.
     """
 
     hours: int = 0
@@ -52,6 +59,7 @@ class Merged:
     sources: int = 0
     expired: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
+    newer: list[str] = field(default_factory=list)
 
     def add(self, other: Merged) -> None:
         """What was done elsewhere."""
@@ -60,6 +68,7 @@ class Merged:
         self.size += other.size
         self.sources += other.sources
         self.damaged |= other.damaged
+        self.newer += other.newer
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +129,12 @@ class Cluster:
         hours = [hour for table, found in tables.items() for hour in self._closed(table, found)]
         for added in (add or self._here)(hours):
             done.add(added)
+        if done.newer:
+            log.warning(
+                "%d files of a newer version wait for a newer compactor, the first is %s",
+                len(done.newer),
+                done.newer[0],
+            )
         return done
 
     def _here(self, hours: Sequence[Hour]) -> Iterator[Merged]:
@@ -142,42 +157,59 @@ class Cluster:
                 yield Hour(table, folder, manifest, tuple(fresh))
 
     def add(self, hour: Hour) -> Merged:
-        """Merge new sources of an hour into a part of the next generation.
+        """Merge new sources of an hour into a part of the next generation; those of a newer version
+        stay new.
 
         A run that is killed leaves files that no manifest names, which `compact` removes a day
         later.
         """
         table, folder, manifest = hour.table, hour.folder, hour.manifest
-        generation, files, damaged = manifest.generation + 1, dict[str, int](), dict[str, str]()
+        generation, files, done = manifest.generation + 1, dict[str, int](), Merged()
         with TemporaryDirectory(dir=self._scratch) as place:
-            merged = self._merged(table, hour.fresh, Path(place), damaged)
+            merged = self._merged(table, hour.fresh, Path(place), done)
             for number, (path, size) in enumerate(merged):
                 name = cluster_file(generation, number, self._now_us, self._run)
                 self._store.put(f"{folder}/{name}", path)
                 path.unlink()
                 files[name] = size
-            names = [name for key in hour.fresh if (name := PurePosixPath(key).name) not in damaged]
-            after = manifest.plus(Part(self._now_us, files, tuple(names), damaged))
-            document = Path(place) / "manifest"
-            document.write_bytes(after.to_json())
-            if not self._store.put(f"{folder}/{name_of(generation)}", document):
-                log.warning("%s: another compactor got there first", folder)
-                for name in files:
-                    self._store.remove(f"{folder}/{name}")
+            left = {*done.damaged, *done.newer}
+            names = [name for key in hour.fresh if (name := PurePosixPath(key).name) not in left]
+            if not names and not done.damaged:
+                return done
+            after = manifest.plus(Part(self._now_us, files, tuple(names), done.damaged))
+            if not self._put(f"{folder}/{name_of(generation)}", after, Path(place)):
                 return Merged()
-        for name, why in damaged.items():
+        for name, why in done.damaged.items():
             log.warning("not moved: %s: %s", name, why)
-        size = sum(files.values())
-        return Merged(1, len(files), size, sources=len(names), damaged=damaged)
+        done.hours, done.files, done.sources = 1, len(files), len(names)
+        done.size = sum(files.values())
+        return done
+
+    def _put(self, key: str, manifest: Manifest, place: Path) -> bool:
+        """Whether a manifest counts now: its name may be taken by another compactor, or by this
+        one, whose first answer was lost. Where it does not count, the files it alone names go.
+        """
+        document, folder = place / "manifest", PurePosixPath(key).parent
+        document.write_bytes(manifest.to_json())
+        if self._store.put(key, document):
+            return True
+        there = self._store.get(key)
+        if there == document.read_bytes():
+            return True
+        log.warning("%s: another compactor got there first", folder)
+        for name in manifest.parts[-1].files:
+            if name.encode() not in there:
+                self._store.remove(f"{folder}/{name}")
+        return False
 
     def _merged(
-        self, table: str, keys: Sequence[str], place: Path, damaged: dict[str, str]
+        self, table: str, keys: Sequence[str], place: Path, done: Merged
     ) -> Iterator[tuple[Path, int]]:
         """Files of about TARGET_BYTES made of these sources, nodes in the order of their names;
         each is the caller's to remove.
         """
         number, file, path, columns = 0, None, place, of_sources(table, [])
-        for batch in self._fetched(table, keys, place, damaged):
+        for batch in self._fetched(table, keys, place, done):
             needed = of_sources(table, [columns_in(source, table) for source in batch])
             if file is not None and (
                 path.stat().st_size >= TARGET_BYTES or not holds(file.columns, needed)
@@ -199,10 +231,10 @@ class Cluster:
             yield path, path.stat().st_size
 
     def _fetched(
-        self, table: str, keys: Iterable[str], place: Path, damaged: dict[str, str]
+        self, table: str, keys: Iterable[str], place: Path, done: Merged
     ) -> Iterator[list[Path]]:
-        """Local copies of the sources that can be read, whole nodes together,
-        about BATCH_BYTES at a time.
+        """Local copies of the sources that can be merged, whole nodes together,
+        about BATCH_BYTES at a time; the others are entered in ``done``.
         """
         batch: list[Path] = []
         owner = ""
@@ -218,12 +250,10 @@ class Cluster:
                 batch = []
             owner = owner_of(path.name)
             path.write_bytes(self._store.get(key))
-            why = _unreadable(path, table)
-            if why:
-                damaged[path.name] = why
-                path.unlink()
-            else:
+            if _can_merge(path, table, done):
                 batch.append(path)
+            else:
+                path.unlink()
         if batch:
             yield batch
             _remove(batch)
@@ -258,16 +288,25 @@ class Cluster:
                 self._store.remove(key)
 
 
-def _unreadable(path: Path, table: str) -> str:
-    """Why a source cannot be merged, empty where it can: every page is looked at."""
+def _can_merge(path: Path, table: str, done: Merged) -> bool:
+    """Whether a source can be merged, every page is looked at; entered in ``done`` where it is
+    damaged, or of a newer layout or catalogue. OSError where the disk fails here.
+    """
     try:
         with opened(path, table) as file:
+            if not set(file.schema_arrow.names) <= set(schema(table).names):
+                raise NewerFileError(path, "has columns of a newer catalogue")
             for group in range(file.num_row_groups):
                 file.read_row_group(group)
-            unknown = set(file.schema_arrow.names) - set(schema(table).names)
+    except DiskError:  # of the copy: the source may be whole
+        raise
+    except NewerFileError:
+        done.newer.append(path.name)
+        return False
     except ForeignError as error:
-        return str(error).partition(": ")[2]
-    return f"has columns of a newer catalogue: {', '.join(sorted(unknown))}" if unknown else ""
+        done.damaged[path.name] = str(error).partition(": ")[2]
+        return False
+    return True
 
 
 def _written_us(name: str) -> int:

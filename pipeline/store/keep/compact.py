@@ -22,6 +22,7 @@ from pipeline.store.files.columns import of_sources
 from pipeline.store.files.layout import (
     DAY_US,
     HOUR_US,
+    Stranger,
     dates_of,
     day_folder,
     day_us,
@@ -31,6 +32,7 @@ from pipeline.store.files.layout import (
 from pipeline.store.files.live import live_of_day
 from pipeline.store.files.merge import merge
 from pipeline.store.files.parquet import (
+    DiskError,
     ForeignError,
     NewerFileError,
     Writer,
@@ -51,13 +53,13 @@ SCRATCH = ".compact"
 @dataclass(slots=True)
 class Done:
     """What a compaction did: files written, files removed as they were replaced, files in
-    quarantine now with the reason, files of a newer version that hold up their day.
+    quarantine now with the reason, files that hold up their day and why.
     """
 
     written: int = 0
     replaced: int = 0
     quarantined: list[str] = field(default_factory=list)
-    newer: list[Path] = field(default_factory=list)
+    waiting: dict[Path, Stranger] = field(default_factory=dict)
 
 
 def compact(over: Pass) -> Done:
@@ -115,8 +117,8 @@ class _Day:
                     columns = [readers.columns(path) for path in paths]
                     known = self._known(columns)
                     return self._write(owner, paths, columns, readers) if known else None
-            except NewerFileError as error:
-                self._done.newer.append(error.path)
+            except (DiskError, NewerFileError) as error:
+                self._wait(error)
                 return None
             except ForeignError as error:
                 self._quarantine(error)
@@ -156,11 +158,15 @@ class _Day:
             try:
                 self._done.written += roll_up(self._over, self._table, self._day, whole)
                 return
-            except NewerFileError as error:
-                self._done.newer.append(error.path)
+            except (DiskError, NewerFileError) as error:
+                self._wait(error)
                 return
             except ForeignError as error:
                 self._quarantine(error)
+
+    def _wait(self, error: ForeignError) -> None:
+        """Leave the day as it is: a newer version, or a disk that is back, will read the file."""
+        self._done.waiting[error.path] = "disk" if isinstance(error, DiskError) else "newer"
 
     def _quarantine(self, error: ForeignError) -> None:
         """Put a file that cannot be read out of the way; the error is raised where it is no file

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.clock import SystemClock
-from pipeline.store.files.layout import STRANGERS, Stranger, dates_of, day_us
+from pipeline.store.files.layout import STRANGERS, dates_of, day_us
 from pipeline.store.files.lock import lock
 from pipeline.store.files.quarantine import last_s
 from pipeline.store.files.schema import ROLLUPS, TABLES
@@ -24,7 +24,6 @@ from pipeline.store.keep.scrub import RUN_BYTES, scrub
 from pipeline.store.keep.strangers import strangers
 from pipeline.store.remote.outbox import still_pending
 
-NEWER: Stranger = "newer"
 NICE = 19  # reading hardware and jobs come first
 
 
@@ -49,7 +48,7 @@ def upkeep(
         done = done or compact(over)
         read_again = scrub(over.root, most_bytes, over.now_us / 1e6)
         tables = [table for table in (*TABLES, *ROLLUPS) if dates_of(over.root, table)]
-        found = [*strangers(over.root), *((path, NEWER) for path in dict.fromkeys(done.newer))]
+        found = [*strangers(over.root), *done.waiting.items()]
         return Upkeep(
             written=done.written,
             replaced=done.replaced,

@@ -7,9 +7,10 @@ in the same day's folder.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +21,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.open_files import raise_open_files
 from pipeline.store.files.layout import dates_of, day_us, hour_of, owner_of
 from pipeline.store.files.live import REPLACES, TRIES, live_of_day
 from pipeline.store.files.parquet import ForeignError, named, opened
@@ -76,9 +78,9 @@ class FileStore(Protocol):
         ...
 
     @contextmanager
-    def day(self, table: str, begin_us: int) -> Iterator[list[Stored]]:
-        """The files of a day that count, each row in one of them; they stay readable
-        until the end of the block.
+    def day(self, table: str, begin_us: int, hours: Collection[int]) -> Iterator[list[Stored]]:
+        """The files that count of some hours (0 to 23) of a day, and of the whole day, each row in
+        one of them; they stay readable until the end of the block.
         """
         ...
 
@@ -111,16 +113,13 @@ class Folder:
         ]
 
     @contextmanager
-    def day(self, table: str, begin_us: int) -> Iterator[list[Stored]]:
+    def day(self, table: str, begin_us: int, hours: Collection[int]) -> Iterator[list[Stored]]:
         """All opened before the first is read: a file that is replaced and removed
         meanwhile stays readable.
         """
+        date = next(date for date in dates_of(self._root, table) if day_us(date) == begin_us)
         with ExitStack() as stack:
-            yield _open_all(
-                next(date for date in dates_of(self._root, table) if day_us(date) == begin_us),
-                stack,
-                self._footers,
-            )
+            yield _open_all(date, hours, stack, self._footers)
 
 
 class Bucket:
@@ -151,7 +150,7 @@ class Bucket:
         return sorted(found)
 
     @contextmanager
-    def day(self, table: str, begin_us: int) -> Iterator[list[Stored]]:
+    def day(self, table: str, begin_us: int, hours: Collection[int]) -> Iterator[list[Stored]]:
         """As listed, without what compacted files replace."""
         files = {key: self._stored(key, size) for key, size in self._keys[table][begin_us]}
         replaced: set[str] = set()
@@ -162,7 +161,11 @@ class Bucket:
                     for name in _replaces(file, table)
                     if _same_owner(name, file)
                 }
-        yield [file for key, file in files.items() if key not in replaced]
+        yield [
+            file
+            for key, file in files.items()
+            if key not in replaced and (file.hour is None or file.hour in hours)
+        ]
 
     def _stored(self, key: str, size: int) -> Stored:
         small = size <= WHOLE_BYTES
@@ -203,16 +206,24 @@ class _Ranges(io.RawIOBase):
         return data
 
 
-def _open_all(date: Path, stack: ExitStack, footers: dict[Any, pq.FileMetaData]) -> list[Stored]:
+def _open_all(
+    date: Path, hours: Collection[int], stack: ExitStack, footers: dict[Any, pq.FileMetaData]
+) -> list[Stored]:
     """Files of a day that count, open.
 
-    Looks again where one was replaced before it could be opened.
+    Looks again where one was replaced before it could be opened, and where as many are open as this
+    process may have, but may allow itself more.
     """
     for _ in range(TRIES):
+        paths = [p for p in live_of_day(date) if (h := hour_of(p.parent)) is None or h in hours]
         with ExitStack() as tried:
             try:
-                files = [_open(path, tried, footers) for path in live_of_day(date)]
+                files = [_open(path, tried, footers) for path in paths]
             except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno != errno.EMFILE or raise_open_files() <= len(paths):
+                    raise
                 continue
             stack.push(tried.pop_all())
             return files

@@ -2,8 +2,9 @@
 all: what need not be read.
 
 A condition is split at its ANDs. Each part is tried on the lowest and on the highest values: a
-comparison of one column with a constant holds somewhere between them only if it holds at one end;
-any other part decides only where all its columns are the same at both.
+comparison of one column with a constant holds somewhere between them only if it holds at one end,
+and everywhere if it holds at both; any other part decides only where all its columns are the same
+at both.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -32,27 +33,36 @@ class _Part:
     monotone: bool
 
 
+class Chosen(NamedTuple):
+    """Row groups that can hold rows that meet a condition, and those of them of which all do."""
+
+    possible: list[int]
+    certain: frozenset[int]
+
+
 class Possible:
     """The parts of a condition that bounds can decide; ``columns`` are the types of all columns."""
 
     def __init__(self, condition: pl.Expr | None, columns: pl.Schema) -> None:
         self._columns = columns
-        self._parts = (
+        parts = (
             []
             if condition is None
             else list(_parts(json.loads(condition.meta.serialize(format="json"))))
         )
+        self._parts = [part for part in parts if part.columns]
+        self._decides = len(self._parts) == len(parts)
 
     def places(self, bounds: Bounds, number: int) -> Any:
         """Bool (place,): whether rows between the bounds of each place can meet the condition."""
         possible = np.ones(number, np.bool_)
         for part in self._parts:
             if number and all(name in bounds for name in part.columns):
-                possible &= self._possible(part, bounds)
+                possible &= self._tried(part, bounds)[0]
         return possible
 
-    def groups(self, about: pq.FileMetaData) -> list[int]:
-        """Row groups of a file that can meet the condition, by the statistics in its footer."""
+    def groups(self, about: pq.FileMetaData) -> Chosen:
+        """Of a file, by the statistics in its footer."""
         names = {name for part in self._parts for name in part.columns}
         statistics = {
             name: [
@@ -65,10 +75,24 @@ class Possible:
             name: ([_low(s) for s in found], [_high(s) for s in found])
             for name, found in statistics.items()
         }
-        possible: list[int] = np.flatnonzero(self.places(bounds, about.num_row_groups)).tolist()
-        return possible
+        holes = {name: np.array(list(map(_may_have_nulls, s))) for name, s in statistics.items()}
+        possible = np.ones(about.num_row_groups, np.bool_)
+        certain = np.full(about.num_row_groups, self._decides and names == statistics.keys())
+        for part in self._parts:
+            if about.num_row_groups and all(name in bounds for name in part.columns):
+                some, every = self._tried(part, bounds)
+                for name in part.columns:
+                    some |= holes[name] & (not part.monotone)  # what it makes of a null is open
+                    every &= ~holes[name]
+                possible &= some
+                certain &= every
+        groups = np.flatnonzero(possible).tolist()
+        return Chosen(groups, frozenset(np.flatnonzero(possible & certain).tolist()))
 
-    def _possible(self, part: _Part, bounds: Bounds) -> Any:
+    def _tried(self, part: _Part, bounds: Bounds) -> tuple[Any, Any]:
+        """Two bool (place,): whether a part can hold somewhere between the bounds, and whether it
+        holds everywhere.
+        """
         ends = pl.DataFrame(
             [pl.Series(n, [*bounds[n][0], *bounds[n][1]], self._columns[n]) for n in part.columns]
         )  # low ones, high ones
@@ -81,7 +105,7 @@ class Possible:
             unknown |= [one is None or other is None for one, other in pairs]
             if not part.monotone:
                 unknown |= [one != other for one, other in pairs]
-        return low | high | unknown
+        return low | high | unknown, low & high & ~unknown
 
 
 def _parts(tree: Any) -> Iterator[_Part]:
@@ -102,8 +126,7 @@ def _parts(tree: Any) -> Iterator[_Part]:
         return
     condition = pl.Expr.deserialize(json.dumps(tree).encode(), format="json")
     columns = tuple(dict.fromkeys(condition.meta.root_names()))
-    if columns:
-        yield _Part(condition, columns, monotone=compares and op in _COMPARISONS)
+    yield _Part(condition, columns, monotone=compares and op in _COMPARISONS)
 
 
 def _low(statistics: Any) -> Any:
@@ -115,5 +138,13 @@ def _high(statistics: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A bound as the table has it: fractions that a file keeps as decimals are floats."""
+    """A bound as the table has it: fractions that a file keeps as decimals are floats. Those that
+    it keeps as floats have none: bounds leave out NaN, for polars the greatest of all numbers.
+    """
+    if isinstance(value, float):
+        return None
     return float(value) if isinstance(value, Decimal) else value
+
+
+def _may_have_nulls(statistics: Any) -> bool:
+    return statistics is None or not statistics.has_null_count or statistics.null_count > 0

@@ -66,6 +66,11 @@ def columns_of(table: str) -> pl.Schema:
     )
 
 
+@cache
+def _empty(table: str) -> pa.Table:
+    return schema(table).empty_table()
+
+
 def scan(place: FileStore, table: str, notices: Notices | None = None) -> pl.LazyFrame:
     """All rows of a table.
 
@@ -75,13 +80,26 @@ def scan(place: FileStore, table: str, notices: Notices | None = None) -> pl.Laz
     def rows(
         columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _size: int | None
     ) -> Iterator[pl.DataFrame]:
-        left = most
-        for frame in Scan(place, table, notices or Notices(), columns, predicate).frames():
-            yield frame if left is None else frame.head(left)
-            if left is not None and (left := left - len(frame)) <= 0:
-                return
+        if most is None:
+            yield from Scan(place, table, notices or Notices(), columns, predicate).frames()
+            return
+        # So many rows, and of these the ones that meet the condition: polars passes both only where
+        # a limit lies below a condition.
+        wanted = list(columns_of(table)) if columns is None else columns
+        asked = predicate.meta.root_names() if predicate is not None else []
+        every = list(dict.fromkeys([*wanted, *asked]))
+        for frame in _first(most, Scan(place, table, notices or Notices(), every, None).frames()):
+            yield (frame if predicate is None else frame.filter(predicate)).select(wanted)
 
     return register_io_source(rows, schema=columns_of(table), is_pure=True)
+
+
+def _first(most: int, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Frames up to so many rows."""
+    for frame in frames:
+        yield frame.head(most)
+        if (most := most - len(frame)) <= 0:
+            return
 
 
 class Scan:
@@ -110,7 +128,7 @@ class Scan:
         """Rows in pieces; the first may be empty."""
         yield self.logged()
         for pieces in self._each(self._pieces):
-            yield from map(self._finish, pieces)
+            yield from (self._finish(rows, certain=certain) for rows, certain in pieces)
 
     def logged(self) -> pl.DataFrame:
         """Rows that come from the write-ahead log; those of them that files hold too
@@ -124,10 +142,12 @@ class Scan:
         """
         yield self._from_log().select(self._columns)
         for pieces in self._each(self._pieces):
-            yield from (piece.select(self._columns) for piece in pieces)
+            yield from (rows.select(self._columns) for rows, _ in pieces)
 
     def _from_log(self) -> pa.Table:
-        logged = self._place.logged().get(self._table, schema(self._table).empty_table())
+        logged = self._place.logged().get(self._table)
+        if logged is None:
+            return _empty(self._table)
         for boot, seq in zip(*(logged[name].to_pylist() for name in KEY), strict=True):
             self._logged.setdefault(boot, set()).add(seq)
         return logged
@@ -146,14 +166,9 @@ class Scan:
         """
         days = self._may_hold([(day, DAY_US) for day in self._place.days(self._table)])
         for number, (day, _) in enumerate(days):
-            with self._place.day(self._table, day) as files:
-                hours = {
-                    begin
-                    for begin, _ in self._may_hold(
-                        [(day + hour * HOUR_US, HOUR_US) for hour in range(24)]
-                    )
-                }
-                wanted = [f for f in files if f.hour is None or day + f.hour * HOUR_US in hours]
+            of_day = [(day + hour * HOUR_US, HOUR_US) for hour in range(24)]
+            hours = {(begin - day) // HOUR_US for begin, _ in self._may_hold(of_day)}
+            with self._place.day(self._table, day, hours) as wanted:
                 for done, made in enumerate(
                     _in_order(partial(self._try, work), wanted, self._place.at_once)
                 ):
@@ -180,39 +195,45 @@ class Scan:
         possible = self._possible.places({"time": (_moments(first), _moments(last))}, len(spans))
         return [span for span, keep in zip(spans, possible, strict=True) if keep]
 
-    def _finish(self, rows: pa.Table) -> pl.DataFrame:
-        """Rows as they are asked for: one step for polars, each of which has its price."""
+    def _finish(self, rows: pa.Table, *, certain: bool = False) -> pl.DataFrame:
+        """Rows as they are asked for: one step for polars, each of which has its price; where it is
+        ``certain`` that all of them are, without a look at what else the question names.
+        """
         if not len(rows):
             return pl.DataFrame(
                 schema={name: columns_of(self._table)[name] for name in self._columns}
             )
-        frame = pl.DataFrame(rows.select(self._read))
+        frame = pl.DataFrame(rows.select(self._columns if certain else self._read))
         words = [name for name, kind in frame.schema.items() if kind == pl.Categorical]
+        if certain or self._predicate is None:
+            return frame.with_columns(pl.col(words).cast(pl.String)) if words else frame
         wanted = frame.lazy().with_columns(pl.col(words).cast(pl.String))
-        if self._predicate is not None:
-            wanted = wanted.filter(self._predicate)
-        return wanted.select(self._columns).collect()
+        return wanted.filter(self._predicate).select(self._columns).collect()
 
     def _opened(self, work: Callable[[pq.ParquetFile, list[int]], _R], file: Stored) -> _R:
         with file.opened(self._table) as opened, named(file.path):
-            return work(opened, self._possible.groups(opened.metadata))
+            return work(opened, self._possible.groups(opened.metadata).possible)
 
-    def _pieces(self, file: Stored) -> list[pa.Table]:
-        """Rows of a file that may meet the question, without those that came from the log."""
+    def _pieces(self, file: Stored) -> list[tuple[pa.Table, bool]]:
+        """Rows of a file that may meet the question, without those that came from the log, and
+        whether all of them do.
+        """
         with file.opened(self._table) as opened:
-            groups = self._possible.groups(opened.metadata)
+            groups, certain = self._possible.groups(opened.metadata)
+            certain = certain if self._columns else frozenset()
             return [
-                piece
-                for some in _bundles(opened.metadata, groups)
-                for piece in self._decode(file, opened, some)
+                (piece, some[0] in certain)
+                for some in _bundles(opened.metadata, groups, certain)
+                for piece in self._decode(file, opened, some, certain=some[0] in certain)
             ]
 
     def _decode(
-        self, file: Stored, opened: pq.ParquetFile, groups: list[int]
+        self, file: Stored, opened: pq.ParquetFile, groups: list[int], *, certain: bool
     ) -> Iterator[pa.Table]:
         """Some row groups; where they are damaged one by one, and the damaged ones are left out."""
         again = self._overlaps(opened.metadata, groups)
-        wanted = [*self._read, *(name for name in KEY if again and name not in self._read)]
+        wanted = list(self._columns if certain else self._read)
+        wanted += [name for name in KEY if again and name not in wanted]
         try:
             with named(file.path):
                 have = {path.partition(".")[0] for path in _paths(opened.metadata)}
@@ -225,7 +246,7 @@ class Scan:
         except ForeignError as error:
             if len(groups) > 1:
                 for group in groups:
-                    yield from self._decode(file, opened, [group])
+                    yield from self._decode(file, opened, [group], certain=certain)
             else:
                 self._notices.leave_out(f"{error} (row group {groups[0]})")
 
@@ -251,12 +272,15 @@ def _paths(about: pq.FileMetaData) -> list[str]:
     return [about.schema.column(i).path for i in range(about.num_columns)]
 
 
-def _bundles(about: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
-    """Row groups in lists of at most CHUNK_ROWS rows."""
+def _bundles(
+    about: pq.FileMetaData, groups: Sequence[int], certain: frozenset[int]
+) -> Iterator[list[int]]:
+    """Row groups in lists of at most CHUNK_ROWS rows, all or none of them ``certain``."""
     bundle: list[int] = []
     rows = 0
     for group in groups:
-        if bundle and rows + about.row_group(group).num_rows > CHUNK_ROWS:
+        full = rows + about.row_group(group).num_rows > CHUNK_ROWS
+        if bundle and (full or (group in certain) != (bundle[0] in certain)):
             yield bundle
             bundle, rows = [], 0
         bundle.append(group)

@@ -27,7 +27,8 @@ class Part:
     """What one run added: ``files`` (name to bytes) beside the manifest, made of ``sources`` (names
     in the nodes' own layout).
 
-    ``damaged``: sources that could not be read, and why; they stay where they are.
+    ``damaged``: sources that could not be read, and why; they stay where they are. Those of a newer
+    version are in neither.
     ``written_us``: unix time.
     """
 

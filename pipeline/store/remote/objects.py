@@ -53,8 +53,8 @@ class WriteOnce(Protocol):
     """
 
     def put(self, key: str, file: Path) -> bool:
-        """Create an object whole; False where the name is taken already, in which
-        case nothing is changed.
+        """Create an object whole; False where the name is taken already, in which case nothing is
+        changed. It may be this call that took it, where its first answer was lost.
         """
         ...
 
@@ -240,8 +240,8 @@ class Bucket:
         """One conditional request (If-None-Match: *): whole or not at all.
 
         obstore repeats what the store refused for a moment, but not what broke on the way, as it
-        cannot know whether it was done. Here the second try would find it done, so a broken
-        connection is tried once more.
+        cannot know whether it was done. Here the second try would find it done, and say
+        False, so a broken connection is tried once more.
         """
         try:
             data = file.read_bytes()

@@ -83,7 +83,7 @@ EXHAUSTED = lines(
     "neighbour: arp_cache: neighbor table overflow!",
     "neighbour: ndisc_cache: neighbour table overflow!",
     "TCP: out of memory -- consider tuning tcp_mem",
-    "cgroup: fork rejected by pids controller in /slurm/uid_1000/job_77",
+    "cgroup: fork rejected by pids controller in /system.slice/sshd.service",
 )
 HOT = lines(
     "mce: CPU{cpu}: Package temperature above threshold, cpu clock throttled (total events = {n})",

@@ -29,7 +29,7 @@ FINDING = Finding("availability", gpu(3), "gpu_lost", "onset", "page", START_NS,
 OPEN = Incident(
     "5a2e173dd20e2d3d", gpu(3), "gpu_lost", "page", "RESTART_BM", START_NS, (FINDING.id,), "Lost."
 )
-SHADOW = "power"
+SHADOW = "power_cap"
 
 
 class Desk:
@@ -186,3 +186,11 @@ def test_a_request_that_makes_no_sense_is_refused_with_its_field(
         desk.people.answer({"command": "label", "incident": OPEN.id, **request_})
     assert not desk.events
     assert not desk.state.load("labels")
+
+
+def test_a_cause_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    """Later labels could not be saved with it."""
+    desk = Desk(tmp_path)
+    with pytest.raises(ValueError, match="cause: expected text in UTF-8"):
+        desk.label("latest", "real", cause="RMA \udcff")
+    assert desk.label("latest", "real", cause="RMA 4711")["known"]

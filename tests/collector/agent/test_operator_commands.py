@@ -304,3 +304,17 @@ def test_maintenance_that_others_declare_is_followed_too(house: House) -> None:
         )
     )
     assert [(out.kind, out.reason) for out in house.out.all()] == [("node", "drained by Slurm")]
+
+
+@pytest.mark.parametrize("key", ["note", "user", "reason", "device", "incident"])
+@pytest.mark.parametrize("command", ["ack", "maintenance"])
+def test_a_text_that_is_not_utf_8_is_refused(house: House, command: str, key: str) -> None:
+    """The store and the bus could not write it; the same request without it is answered."""
+    good = {"command": command, "incident": "latest", "note": "n", "user": "ada", "on": True}
+    good |= {"device": "gpu3", "reason": "r"}
+    if key in ({"note", "incident"} if command == "ack" else {"reason", "device"}) | {"user"}:
+        with pytest.raises(ValueError, match=f"{key}: expected text in UTF-8"):
+            house.people.answer(good | {key: "Lüfter\udcff"})
+        assert house.events == []
+    house.people.answer(good)
+    assert len(house.events) == 1

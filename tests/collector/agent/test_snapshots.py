@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from collector.agent.snapshots import FILE, KEPT, Snapshots
+from detectors.incidents.fusion import Incidents
 from detectors.kit.snapshot import dump, facts_in
 from pipeline.catalog import agent
 from pipeline.finding import Incident
@@ -38,7 +39,10 @@ class Life:
             boot,
             seq,
         )
-        self.judge = Judge([Hot()], self.metrics, clock, periods_s={"nvml": 1.0})
+        self.judge = Judge(
+            [Hot()], self.metrics, clock, periods_s={"nvml": 1.0}, fusion=Incidents()
+        )
+        self.incidents: list[Incident] = []
         self.snapshots = Snapshots(root, boot, clock, self.metrics)
         self.wal = Wal(root / "wal", clock, self.metrics)
         self.cold = self.snapshots.restore(self.judge)
@@ -51,15 +55,16 @@ class Life:
             frame = gpu_frame(self.clock, {"temperature_celsius": value})
             at = (self.clock.time_ns(), self.clock.monotonic_ns(), 0)
             judged = self.judge.judge(Observation("nvml", "n1", self.boot, self.seq, *at, (frame,)))
-            self._show(judged, incidents)
+            self._show(judged._replace(incidents=(*judged.incidents, *incidents)))
             phases += [finding.phase for finding in judged.findings]
             self.seq += 1
             self.clock.advance(1)
         return phases
 
-    def _show(self, judged: JudgedObservation, incidents: tuple[Incident, ...]) -> None:
+    def _show(self, judged: JudgedObservation) -> None:
+        self.incidents += judged.incidents
         self.wal.write(*judged)
-        self.snapshots.write(judged.observation, judged.findings, incidents)
+        self.snapshots.write(*judged)
         until(lambda: not self.snapshots.busy, what="the snapshot to be written")
 
     def kept(self) -> int:
@@ -89,7 +94,7 @@ def test_the_first_life_begins_cold_without_a_word(
     first: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No snapshot is no trouble."""
-    assert first.cold == ("judge", "hot")
+    assert first.cold == ("judge", "hot", "incidents")
     assert first.outcomes() == {"none"}
     assert caplog.records == []
 
@@ -161,10 +166,85 @@ def test_stale_memory_is_left_alone(
     first.see(50, 90, 90)
     clock.step(days * DAY_S)
     second = Life(first.root, clock, seq=10)
-    assert second.cold == ("judge", "hot")
+    assert second.cold == ("judge", "hot", "incidents")
     assert second.outcomes() == {"stale"}
     assert f"{FILE} is stale" in caplog.text
     assert second.see(90) == []
+
+
+def ended(life: Life) -> dict[str, bool]:
+    """Whether each incident that this life reported is over."""
+    return {one.id: not one.active for one in life.incidents}
+
+
+@pytest.mark.parametrize("days", [2, -2, -20_000])
+@pytest.mark.parametrize("saved", [True, False], ids=["in-the-snapshot", "in-the-log"])
+def test_what_a_life_left_open_ends_after_a_day_off(
+    first: Life, clock: FakeClock, days: int, *, saved: bool
+) -> None:
+    """Finding and incident end with the first reading of a cool GPU, and not before they began."""
+    first.see(50, 90, 90, 90)
+    if saved:
+        first.snapshots.close()
+    (opened,) = first.judge.open()
+    clock.step(days * DAY_S)
+    second = Life(first.root, clock, boot="b2", seq=10)
+    assert (second.judge.standing(), second.judge.open()) == ((), ())
+    assert second.see(50, 50) == ["cleared"]
+    assert ended(second) == {opened.id: True}
+    assert all(one.cleared_ns >= one.opened_ns for one in second.incidents)
+
+
+def test_a_fault_that_lasts_over_a_day_off_opens_another_incident(
+    first: Life, clock: FakeClock
+) -> None:
+    """The old one ends, and the detectors find it again."""
+    first.see(50, 90, 90, 90)
+    clock.step(2 * DAY_S)
+    second = Life(first.root, clock, boot="b2", seq=10)
+    assert second.see(90, 90, 90, 90) == ["cleared", "onset"]
+    assert list(ended(second).values()) == [True, False]
+
+
+def test_what_ended_before_a_day_off_does_not_end_twice(first: Life, clock: FakeClock) -> None:
+    """The log has its end, the snapshot has not."""
+    first.see(50, 90, 90, 90)
+    first.snapshots.close()
+    kept = (first.root / "state" / FILE).read_bytes()
+    first.see(50)
+    clock.advance(3600)
+    first.see(50)
+    assert not first.judge.open()
+    (first.root / "state" / FILE).write_bytes(kept)
+    clock.step(2 * DAY_S)
+    second = Life(first.root, clock, boot="b2", seq=10)
+    assert second.see(50) == []
+    assert second.incidents == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", None], ids=["empty", "other", "gone"])
+@pytest.mark.parametrize("sealed", [True, False], ids=["in-the-store", "in-the-log"])
+def test_what_a_damaged_snapshot_left_open_ends(
+    first: Life, clock: FakeClock, damage: bytes | None, *, sealed: bool
+) -> None:
+    """As the newest snapshot in the store that can be read has it, and the log after that."""
+    first.see(50, 90, 90, 90)
+    if sealed:
+        clock.advance(DAY_S)
+        first.see(90)
+        for segment in (first.root / "wal").glob("*"):
+            segment.unlink()
+    (opened,) = first.judge.open()
+    file = first.root / "state" / FILE
+    if damage is None:
+        file.unlink()
+    else:
+        file.write_bytes(damage)
+    (first.root / "snapshots" / "date=2999-01-01").mkdir()
+    (first.root / "snapshots" / "date=2999-01-01" / "n1-b1-0.npz").write_bytes(b"damaged as well")
+    second = Life(first.root, clock, seq=10)
+    assert second.see(50) == ["cleared"]
+    assert ended(second) == {opened.id: True}
 
 
 @pytest.mark.slow

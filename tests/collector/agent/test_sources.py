@@ -91,6 +91,7 @@ def test_what_tenants_write_is_read_in_children(
             schedule.source.close()
     assert {name: reader.module for name, reader in made.items()} == {
         "nccl": "collector.sources.nccl.reader",
+        "nccl_settings": "collector.nccl_settings.look",
         "joblog": "collector.sources.joblog.reader",
         "jobs": "collector.sources.jobs.slurm.tasks",
     }

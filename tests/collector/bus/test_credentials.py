@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.bus.credentials import CredentialsError, load
+from collector.bus.credentials import CredentialsError, CredentialsFile, load
 
 # A seed that NATS' documentation shows as an example of a user's.
 SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
@@ -54,3 +54,16 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str, says: str) -> None:
         load(file)
     assert str(file) in str(caught.value)
     assert SEED[5:20] not in str(caught.value)
+
+
+def test_credentials_that_were_changed_are_used_for_the_next_connection(tmp_path: Path) -> None:
+    """A file that cannot be read just then leaves those read last."""
+    file = written(tmp_path, FILE.format(seed=SEED))
+    now = CredentialsFile(file)
+    signed = now.sign("abc")
+    written(tmp_path, FILE.format(seed=SEED).replace("c2ln", "bmV3"))
+    assert (now.sign("abc"), now.jwt()) == (signed, bytearray(b"eyJ0eXAi.e30.bmV3"))
+    written(tmp_path, "half of it")
+    assert (now.sign("abc"), now.jwt()) == (signed, bytearray(b"eyJ0eXAi.e30.bmV3"))
+    file.unlink()
+    assert (now.sign("abc"), now.jwt()) == (signed, bytearray(b"eyJ0eXAi.e30.bmV3"))

@@ -91,6 +91,15 @@ def test_maintenance_on_asks_with_reason_and_time(
     assert capsys.readouterr().out == "gpu GPU-5 is out of service\n"
 
 
+def test_an_acknowledged_summary_writes_nothing_on_the_terminal(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may quote what a job wrote."""
+    agent.answer = {"incident": "8f14e45fceea167a", "summary": "job 7\x1b]52;c;cm0\x07\x9b"}
+    assert agent.run("ack", "latest", "--note", "seen") == 0
+    assert capsys.readouterr().out.rstrip("\n").isprintable()
+
+
 def test_maintenance_off_brings_back(agent: Agent, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a device it is the node."""
     agent.answer = {"kind": "node", "device": "n1", "out_of_service": False}

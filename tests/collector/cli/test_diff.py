@@ -34,6 +34,20 @@ def test_a_page_that_is_no_exposition_is_refused_by_what_it_is(
         assert captured.err.startswith(f"tocsin: {other}: {what}")
 
 
+def test_a_label_writes_nothing_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A label may be the word of a tenant."""
+    metrics, other = tmp_path / "metrics", tmp_path / "other"
+    metrics.write_text('gpu_temp{gpu="a\x1b]52;c;cm0\x07\x9b2J"} 1\n')
+    other.write_text('gpu_temp{gpu="b"} 1\n')
+    for pair in ((metrics, other), (other, metrics)):
+        main(["diff", *map(str, pair)])
+    captured = capsys.readouterr()
+    assert "52;c;cm0" in captured.out
+    assert all(line.isprintable() for line in (captured.out + captured.err).split("\n"))
+
+
 def test_a_bad_line_of_an_old_exporter_costs_only_itself(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

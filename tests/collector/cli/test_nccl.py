@@ -222,6 +222,28 @@ def test_a_folder_of_several_jobs_gives_a_verdict_for_each(explain: Explain) -> 
     assert sorted(found) == [("host_hang", [2]), ("host_hang", [2]), ("order_mismatch", [1])]
 
 
+def test_what_a_job_wrote_writes_nothing_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a log, nor a report of ranks, nor the name of a file, in any part of the text."""
+    escapes = "\x1b]52;c;cm0gLXJm\x07\x9b2J\u202e"
+    log = tmp_path / f"slurm{escapes}.out"
+    log.write_text(
+        f"n1:77:78 [0] NCCL WARN Cuda failure '{escapes} uncorrectable ECC error encountered'\n"
+        f"n1{escapes}:77:78 [0] NCCL WARN NET/IB : mlx5_0{escapes}:1 Got async event : port error\n"
+        f"n1:77:78 [0] NCCL INFO NCCL_IB_HCA set by environment to =mlx5_9{escapes}.\n"
+        "n1:77:78 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
+    )
+    dump = json.loads(dumps("missing2", "json")[0].read_text())
+    dump["entries"][-1]["profiling_name"] = f"nccl:all_reduce{escapes}"
+    dump["pg_config"] = {f"0{escapes}": {"name": "0", "desc": escapes, "ranks": "[0, 1, 2]"}}
+    (tmp_path / "dump_rank_0").write_text(json.dumps(dump))
+    assert main(["nccl", "explain", *map(str, tmp_path.iterdir())]) == 0
+    printed = capsys.readouterr().out.split("\n")
+    assert any("52;c;cm0gLXJm" in line for line in printed)
+    assert all(line.isprintable() for line in printed)
+
+
 @pytest.mark.parametrize("name", ["lost.json", "empty", "random.bin", "cut.pickle"])
 def test_a_file_of_no_use_says_why(name: str, explain: Explain, tmp_path: Path) -> None:
     """And the command says by its exit code that nothing was understood."""

@@ -14,9 +14,12 @@ import pytest
 from collector.cli.main import main
 from pipeline.store.keep.compact import compact
 from pipeline.store.query.questions import QUESTIONS
+from tests.collector.cli.screen import Screen, screen
 from tests.pipeline.store.days import DAY, later, two_days
 
 pytestmark = pytest.mark.slow  # each makes a simulated node or a store
+
+__all__ = ["screen"]
 
 Query = Callable[..., tuple[int, str, str]]
 SPAN = ("--since", "2027-01-15", "--until", "2027-01-17")
@@ -54,6 +57,21 @@ def test_sql_answers_as_json_lines(query: Query) -> None:
     assert [json.loads(line) for line in out.splitlines()] == [
         {"device": f"ib_port-{i}", "n": 60} for i in range(3)
     ]
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "table"])
+def test_stored_text_writes_nothing_on_the_terminal(
+    form: str, query: Query, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe gets the values as they are; what JSON leaves as it is, terminals may obey too."""
+    asked = ("SELECT DISTINCT '\x1b]52;c;cm0\x07\x9b2J' AS a FROM ib_port",)
+    _, piped, _ = query("--format", form, *asked)
+    assert ("\x9b" in piped) == (form != "table")
+    monkeypatch.setattr("sys.stdout", screen)
+    assert query("--format", form, *asked)[0] == 0
+    assert "52;c;cm0" in screen.getvalue()
+    assert not set("\x9b\x07") & set(screen.getvalue())
+    assert "\x1b]" not in screen.getvalue()
 
 
 def test_sql_takes_a_window(query: Query) -> None:

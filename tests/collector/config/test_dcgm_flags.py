@@ -11,7 +11,7 @@ from collector.cli.options import inputs
 from collector.config.dcgm_flags import FLAGS, ITS_OWN_FILES, DcgmFlag
 from collector.config.load import Inputs, Loaded, load
 from collector.config.raw_setting import ConfigError
-from pipeline.dcgm import DEFAULT_FILE
+from pipeline.dcgm import DEFAULT_FILE, LOWER_CASE_FILE
 from tests.sources import ROOT
 
 NOWHERE = Path("/nonexistent/config.yaml")
@@ -42,7 +42,7 @@ def taken(flag: DcgmFlag, loaded: Loaded) -> bool:
     return flag.setting in loaded.origins if flag.setting else len(loaded.notices) == 1
 
 
-OTHERS = ("--max-concurrent-scrapes", "--config-file")
+OTHERS = ("--max-concurrent-scrapes", "--config-file", "--configmap-data")
 EFFECTIVE = [flag for flag in FLAGS if flag.long not in OTHERS]
 
 
@@ -118,8 +118,15 @@ def test_its_own_counters_file_need_not_be_there(file: str) -> None:
     place, and the log says so.
     """
     loaded = agent(DCGM_EXPORTER_COLLECTORS=file)
-    assert loaded.config.exposition.counters_file == ""
+    ours = {"": DEFAULT_FILE}.get(loaded.config.exposition.counters_file, LOWER_CASE_FILE)
+    assert ours == ITS_OWN_FILES[file]
     assert f"there is no {file}" in loaded.notices[0]
+
+
+def test_the_file_with_the_lower_case_names_shows_those() -> None:
+    """Who asks for the names of dcgm-exporter 1.x must not get the others in their place."""
+    loaded = agent("-f", "/etc/dcgm-exporter/1.x-compatibility-metrics.csv")
+    assert loaded.config.exposition.counters_file == str(LOWER_CASE_FILE)
 
 
 def test_another_counters_file_must_be_there() -> None:
@@ -140,6 +147,42 @@ def test_its_short_interval_makes_readings_faster() -> None:
     """-c 500 asks for two readings a second."""
     config = agent("-c", "500").config
     assert (config.exposition.collect_interval, config.sources.nvml.period) == (0.5, 0.5)
+
+
+def test_an_interval_that_is_too_short_is_made_the_shortest() -> None:
+    """-c 20 works in dcgm-exporter: it is 50 ms here, and the log says so."""
+    loaded = agent("-c", "20")
+    config = loaded.config
+    assert (config.exposition.collect_interval, config.sources.nvml.period) == (0.05, 0.05)
+    assert loaded.notices == ("-c: 20ms is shorter than the shortest interval; it is 50ms",)
+
+
+def test_an_interval_of_nothing_is_refused() -> None:
+    """-c 0 is none in dcgm-exporter either."""
+    with pytest.raises(ConfigError, match="must be longer than 0"):
+        agent("-c", "0")
+
+
+@pytest.mark.parametrize("argv", [["-c", "30000"], ["-c", "500", "-c", "30000"]])
+def test_an_interval_that_is_overridden_leaves_nothing_behind(argv: list[str]) -> None:
+    """Neither the variable nor an earlier flag makes readings faster than the last flag asks."""
+    config = agent(*argv, DCGM_EXPORTER_INTERVAL="500").config
+    assert (config.exposition.collect_interval, config.sources.nvml.period) == (30.0, 1.0)
+
+
+def test_repeated_resource_names_add_up() -> None:
+    """--nvidia-resource-names is a list in dcgm-exporter: each flag adds to it, and the command
+    line replaces the variable.
+    """
+    argv = ("--nvidia-resource-names", "a.com/gpu,b.com/gpu", "-nvidia-resource-names=c.com/gpu")
+    config = agent(*argv, NVIDIA_RESOURCE_NAMES="d.com/gpu").config
+    assert config.sources.jobs.resource_names == ("a.com/gpu", "b.com/gpu", "c.com/gpu")
+
+
+def test_of_other_repeated_flags_the_last_one_counts() -> None:
+    """An address is one in dcgm-exporter, and a switch is what it was set to last."""
+    assert agent("-a", ":1", "-a", ":2").config.web.listen_address == (":2",)
+    assert agent("--debug", "--debug=false").config.log.level == "info"
 
 
 def test_flag_beats_variable() -> None:
@@ -224,6 +267,34 @@ def test_its_own_configuration_file_is_refused_with_the_way_out() -> None:
         assert f"{origin}" in str(refused.value)
         assert "/etc/dcgm-exporter/config.yaml" in str(refused.value)
         assert "counters file (-f)" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("argv", "variables", "origin"),
+    [
+        (["-m", "monitoring:counters"], {}, "-m"),
+        (["--configmap-data=monitoring:counters"], {}, "--configmap-data"),
+        ([], {"DCGM_EXPORTER_CONFIGMAP_DATA": "monitoring:counters"}, "DCGM_EXPORTER_CONFIGMAP_DA"),
+    ],
+)
+def test_counters_from_a_config_map_are_refused_with_the_way_out(
+    argv: list[str], variables: dict[str, str], origin: str
+) -> None:
+    """Other series than asked for would be shown, silently."""
+    with pytest.raises(ConfigError, match="mount the ConfigMap as a file and use -f") as refused:
+        agent(*argv, **variables)
+    assert str(refused.value).startswith(origin)
+    assert "monitoring:counters" in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["none", ""])
+def test_no_config_map_asks_for_nothing(value: str) -> None:
+    """`none` is dcgm-exporter's default and stands in many manifests; a flag overrides the
+    variable.
+    """
+    loaded = agent("-m", value, DCGM_EXPORTER_CONFIGMAP_DATA="monitoring:counters")
+    assert (loaded.notices, loaded.origins) == ((), {})
+    assert agent(DCGM_EXPORTER_CONFIGMAP_DATA=value).notices == ()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,35 @@ def test_every_finding_of_an_incident_is_there_with_its_evidence(
         for finding in sorted(reported, key=lambda one: one.onset_ns)
     ]
     assert places == sorted(places)
+
+
+ESCAPES = "\x1b]52;c;cm0gLXJm\x07\x9b2J\u202e\n"
+
+
+def test_stored_text_writes_nothing_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Summaries, devices, reasons and evidence may quote what a job wrote; so may an error."""
+    judged = [
+        one._replace(
+            findings=tuple(
+                replace(f, evidence=(*f.evidence, ESCAPES), summary=f.summary + ESCAPES)
+                for f in one.findings
+            ),
+            incidents=tuple(
+                replace(i, summary=i.summary + ESCAPES, reason=i.reason + ESCAPES)
+                for i in one.incidents
+            ),
+        )
+        for one in lived(1)
+    ]
+    keep(tmp_path / "store", judged)
+    for which in ("latest", "ffffffff"):
+        main(["explain", which, "--storage.path", str(tmp_path / "store")])
+    captured = capsys.readouterr()
+    printed = (captured.out + captured.err).split("\n")
+    assert sum("52;c;cm0gLXJm" in line for line in printed) >= 3
+    assert all(line.isprintable() for line in printed)
 
 
 def test_latest_is_the_incident_that_opened_last(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collector.integrations.controller import Controller
-from collector.integrations.scheduler import OURS, NodeState
+from collector.integrations.scheduler import INVALID, OURS, NodeState
 
 
 class Killed(BaseException):
@@ -21,6 +21,8 @@ class Slurmctld(Controller):
         super().__init__()
         self.reasons: dict[str, str] = {}
         self.held: dict[str, str] = {}
+        self.suspended: set[str] = set()  # nodes whose only job is suspended
+        self.invalid: set[str] = set()  # nodes that registered with a GPU less
         self.clock = 0
         self.calls, self.before = 10**6, True
 
@@ -36,7 +38,13 @@ class Slurmctld(Controller):
     def node(self, name: str) -> NodeState:
         self._call()
         text, _, by = self.reasons.get(name, "").partition("@")
-        return NodeState(frozenset(("IDLE", "DRAIN") if text else ("IDLE",)), text, by)
+        words = {"IDLE", *(("DRAIN",) if text else ()), *(INVALID if name in self.invalid else ())}
+        replaced = name in self.invalid and by.startswith("slurm ")
+        return NodeState(frozenset(words), text, by, replaced=replaced)
+
+    def has_jobs(self, name: str) -> bool:
+        self._call()
+        return name in self.suspended
 
     def drained(self) -> dict[str, str]:
         self._call()

@@ -176,3 +176,22 @@ def test_what_people_switched_off_during_a_load_that_passed_is_no_failure(node: 
     at_work = read(document(boot_id=SECOND, out_of_service="burning in"))
     assert "(out of service: burning in)" in node.back(well(), at_work).text
     assert node.back(well()).resumed
+
+
+@pytest.mark.slow
+def test_a_node_with_a_suspended_job_is_not_loaded(node: Drained) -> None:
+    """Its burn-in check would run beside a job that goes on at any moment."""
+    node.slurm.suspended.add("gpu01")
+    assert "(jobs are still running)" in node.back(well()).text
+    assert node.loaded == 0
+    node.slurm.suspended.clear()
+    assert node.back(well()).resumed
+
+
+@pytest.mark.slow
+def test_a_node_whose_registration_is_invalid_is_not_resumed(node: Drained) -> None:
+    """The agent finds all well; to Slurm a GPU is missing."""
+    node.slurm.invalid.add("gpu01")
+    node.slurm.reasons["gpu01"] = "gres/gpu count reported lower@slurm 99"
+    assert "(its registration is invalid: gres/gpu count" in node.back(well()).text
+    assert node.loaded == 0

@@ -198,8 +198,9 @@ def test_a_node_in_maintenance_says_why() -> None:
 
 def test_hostile_text_is_one_bounded_line() -> None:
     """A summary may quote a kernel log."""
-    said = House().verdict(replace(opened(gpu(1)), summary="a\nb\udcff" + "x" * 10_000))
-    assert said["incidents"][0]["summary"] == "a b?" + "x" * 296
+    hostile = "a\nb\udcff\x1b]0;c\x07\x9b" + "x" * 10_000
+    said = House().verdict(replace(opened(gpu(1)), summary=hostile))
+    assert said["incidents"][0]["summary"] == "a b??]0;c??" + "x" * 289
 
 
 def test_headroom_of_a_gpu() -> None:

@@ -21,6 +21,7 @@ class Cluster(ApiServer):
         super().__init__(folder)
         self.objects: dict[str, dict[str, Any]] = {}
         self.clock = 0
+        self.expired = 0  # answers 410 to that many requests for the rest of a list
         for name in names:
             self.put(
                 f"/api/v1/nodes/{name}",
@@ -31,6 +32,7 @@ class Cluster(ApiServer):
         """An object as it is from now on, with another version."""
         self.clock += 1
         made["metadata"]["resourceVersion"] = str(self.clock)
+        made["metadata"].setdefault("uid", f"uid-{self.clock}")
         self.objects[path] = made
         return made
 
@@ -74,7 +76,14 @@ class Cluster(ApiServer):
         items = [one for key, one in self.objects.items() if key.rpartition("/")[0] == path]
         for selector in query.get("fieldSelector", ()):
             items = [one for one in items if one["spec"]["nodeName"] == selector.partition("=")[2]]
-        return 200, {"kind": "List", "items": items}
+        first, limit = int(query.get("continue", ["0"])[0]), int(query.get("limit", ["0"])[0])
+        if first and self.expired:
+            self.expired -= 1
+            return 410, {"kind": "Status", "reason": "Expired"}
+        page = items[first : first + limit] if limit else items
+        more = first + len(page)
+        token = {"continue": str(more)} if more < len(items) else {}
+        return 200, {"kind": "List", "metadata": token, "items": page}
 
 
 def _merged(old: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

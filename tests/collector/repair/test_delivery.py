@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from collector.repair.case import Book, CaseFile
-from collector.repair.delivery import NotDeliveredError, Tickets, deliver
+from collector.repair.delivery import MAX_REFUSALS, NotDeliveredError, Tickets, deliver
 
 TICKET = {"id": "5a2e-rma-2", "summary": "GPU 3 on gpu01: replace it.\r\nBcc: x@y", "step": "rma"}
 
@@ -38,6 +38,20 @@ def test_what_was_taken_is_not_sent_again(cases: CaseFile) -> None:
     assert sent == [{"n": 1}, {"n": 2}]
     book = cases.read()
     assert (book.events, book.tickets) == ((), ({"id": "b"},))
+
+
+def test_a_ticket_that_fails_keeps_no_other_back(cases: CaseFile) -> None:
+    """Each is tried by itself, and what failed is tried again with what became of it."""
+    sent: list[str] = []
+
+    def all_but_one(ticket: Mapping[str, Any]) -> None:
+        if ticket["id"] == "a":
+            raise NotDeliveredError("refused", {**ticket, "delivery": {"refusals": 1}})
+        sent.append(ticket["id"])
+
+    assert deliver(cases, lambda _: None, all_but_one) == ["refused"]
+    assert sent == ["b"]
+    assert cases.read().tickets == ({"id": "a", "delivery": {"refusals": 1}},)
 
 
 class Webhook(ThreadingHTTPServer):
@@ -89,6 +103,71 @@ def test_a_webhook_gets_the_ticket_with_its_token(webhook: Webhook, tmp_path: Pa
     webhook.status = 500
     with pytest.raises(NotDeliveredError, match="HTTP 500"):
         tickets.send(TICKET)
+
+
+@pytest.mark.slow
+def test_a_webhook_that_knows_a_ticket_has_it(webhook: Webhook) -> None:
+    """409 is its answer to an Idempotency-Key that it has seen."""
+    webhook.status = 409
+    Tickets(f"http://127.0.0.1:{webhook.server_address[1]}").send(TICKET)
+    assert len(webhook.got) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("status", "given_up"), [(422, True), (429, False), (503, False)])
+def test_a_ticket_that_is_refused_for_good_is_given_up(
+    webhook: Webhook, tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int, given_up: bool
+) -> None:
+    """After a day, with a word in the log; one that is refused for now waits on."""
+    webhook.status = status
+    tickets = Tickets(f"http://127.0.0.1:{webhook.server_address[1]}")
+    file = CaseFile(tmp_path / "repair.json")
+    state = {"done": [], "refusals": MAX_REFUSALS - 2}
+    file.write(Book(tickets=({**TICKET, "delivery": state},)))
+    for _ in range(2):
+        assert bool(deliver(file, lambda _: None, tickets.send)) is (
+            len(webhook.got) == 1 or not given_up
+        )
+    assert [body for _, _, body in webhook.got] == [TICKET, TICKET]
+    assert (file.read().tickets == ()) is given_up
+    assert ("given up" in caplog.text) is given_up
+
+
+@pytest.mark.slow
+def test_who_has_a_ticket_does_not_get_it_again(webhook: Webhook, tmp_path: Path) -> None:
+    """One receiver took it, the other was away: only that one is tried again."""
+    target = tmp_path / "tickets"
+    target.mkdir()
+    file = CaseFile(tmp_path / "repair.json")
+    file.write(Book(tickets=(TICKET,)))
+    for troubles in (1, 0):
+        url = f"http://127.0.0.1:{webhook.server_address[1]}"
+        said = deliver(file, lambda _: None, Tickets(url, file=str(target)).send)
+        assert len(said) == troubles
+        if troubles:
+            target.rmdir()
+    assert len(webhook.got) == 1
+    assert json.loads(target.read_text()) == TICKET
+    assert file.read().tickets == ()
+
+
+def test_who_is_away_is_asked_once_in_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred tickets would wait for two hundred deadlines; the others get them all."""
+    tried: list[object] = []
+
+    def away(_: Tickets, ticket: object) -> None:
+        tried.append(ticket)
+        raise TimeoutError
+
+    monkeypatch.setattr(Tickets, "_post", away)
+    tickets = Tickets("http://tickets", file=str(tmp_path / "tickets"))
+    for name in "abc":
+        with pytest.raises(NotDeliveredError, match="TimeoutError"):
+            tickets.send({"id": name})
+    assert len(tried) == 1
+    assert len((tmp_path / "tickets").read_text().splitlines()) == 3
 
 
 def test_a_file_gets_a_line_and_a_link_is_refused(tmp_path: Path) -> None:

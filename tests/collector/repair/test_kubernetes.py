@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.config.gates import Kubernetes
+from collector.integrations.kubernetes import api
 from collector.integrations.kubernetes.nodes import REASON, Nodes
 from collector.integrations.kubernetes.objects import TAINT
 from collector.integrations.nvsentinel.remediation import COMPLETE, LABEL, Remediation
@@ -112,6 +113,64 @@ def test_leases_keep_the_cap(cluster: Cluster, tmp_path: Path) -> None:
     assert "limit reached" in said[0]
 
 
+def test_a_slot_goes_with_its_node(cluster: Cluster) -> None:
+    """The API server collects the Lease of a Node that was deleted or replaced; the allowance of
+    the hour stays, or a cluster that replaces cordoned nodes would have no limit.
+    """
+    nodes = Nodes(settings(cluster))
+    assert nodes.take("tocsin_slot_1", "gpu01")
+    assert nodes.take("tocsin_hour_2027011512_001", "gpu01")
+    leases = {key.rpartition("/")[2]: one for key, one in cluster.objects.items() if "lease" in key}
+    uid = cluster.objects[NODE]["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "gpu01", "uid": uid}
+    assert leases["tocsin-slot-1"]["metadata"]["ownerReferences"] == [owner]
+    assert "ownerReferences" not in leases["tocsin-hour-2027011512-001"]["metadata"]
+
+
+@pytest.mark.parametrize("expired", [0, 1])
+def test_a_large_cluster_is_read_in_pages(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, expired: int
+) -> None:
+    """All Nodes in one answer are too large; a list that expires meanwhile is read again."""
+    nodes, cluster.expired = Nodes(settings(cluster)), expired
+    nodes.drain("gpu02", "tocsin:x")
+    for number in range(250):
+        made = {"name": f"cpu{number:03}", "labels": {"a": "b" * 1000}}
+        cluster.put(f"/api/v1/nodes/cpu{number:03}", {"metadata": made, "spec": {}})
+    nodes.drain("cpu249", "tocsin:y")
+    monkeypatch.setattr(api, "MAX_BYTES", 200_000)
+    cluster.requests.clear()
+    assert nodes.drained() == {"gpu02": "tocsin:x", "cpu249": "tocsin:y"}
+    assert len(cluster.requests) == 3 + 2 * expired
+
+
+def test_a_list_that_expires_for_ever_is_no_answer(cluster: Cluster) -> None:
+    """Nothing is done then, and no request is sent for ever."""
+    for number in range(200):
+        made = {"metadata": {"name": f"cpu{number:03}"}, "spec": {}}
+        cluster.put(f"/api/v1/nodes/cpu{number:03}", made)
+    cluster.expired = 1000
+    with pytest.raises(CannotAskError, match="HTTP 410"):
+        Nodes(settings(cluster)).drained()
+    assert len(cluster.requests) < 20
+
+
+def test_requests_of_nvsentinel_are_read_in_pages(cluster: Cluster) -> None:
+    """The one of a node may be on any page; its conditions are kept whole."""
+    condition = {"type": "NVSentinelOwnershipReleased", "status": "True", "reason": "Drained"}
+    for number in range(150):
+        made = {
+            "metadata": {"name": f"err-{number:03}", "managedFields": [{"manager": "x"}]},
+            "spec": {"healthEvent": {"nodeName": f"gpu{number:03}"}},
+            "status": {"conditions": [condition]},
+        }
+        cluster.put(f"{ERRS}/err-{number:03}", made)
+    found = list(Remediation(settings(cluster))._open())
+    assert len(found) == 150
+    assert found[149]["status"]["conditions"] == [condition]
+    assert len(cluster.requests) == 2
+
+
 def test_a_node_that_changes_meanwhile_is_not_written(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,8 +190,9 @@ def test_nvsentinel_hands_a_node_over_and_gets_it_back(cluster: Cluster, tmp_pat
     request without a change to taint or label.
     """
     world, scheduler = World(tmp_path, "gpu01"), Remediation(settings(cluster))
-    with pytest.raises(CannotAskError, match="has not released gpu01"):
-        world.machine(world.nodes["gpu01"], scheduler=scheduler).advance()
+    (said,) = world.machine(world.nodes["gpu01"], scheduler=scheduler).advance()
+    assert said.startswith("GPU 3: not drained (NVSentinel has not released gpu01): ")
+    assert not [name for name in cluster.objects if "lease" in name]  # nobody else's allowance
     taint = {"key": RELEASE, "value": "err-1", "effect": "NoSchedule"}
     released = {"metadata": {"labels": {LABEL: "false"}}, "spec": {"taints": [taint]}}
     cluster.change(NODE, released, "nvsentinel")

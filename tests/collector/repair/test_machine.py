@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from collector.cli import repair
 from collector.cli.repair import _forget
+from collector.config.settings import Config, Storage
 from collector.integrations.policy import Policy
+from collector.integrations.resume import BurnInCheck, Return
 from collector.repair.case import Book, CaseFile, DamagedError
 from collector.repair.ladder import proposal
 from collector.repair.site import Switches
@@ -255,10 +259,132 @@ def test_a_repair_that_is_forgotten_leaves_no_service_stopped(world: World) -> N
         if node.stopped:
             break
     assert node.stopped
-    assert _forget(world.cases("gpu01"), str(GPU)[:6], node) == 0
+    assert _forget(world.cases("gpu01"), str(GPU)[:6], node, lambda: None) == 0
     assert not node.stopped
     assert node.persistent
     assert world.case("gpu01") is None
+
+
+def test_what_operators_resumed_is_left_alone_until_that_incident_is_closed(world: World) -> None:
+    """Its slot is free at once, and another fault of the same GPU is repaired afterwards."""
+    node = world.nodes["gpu01"]
+    world.slurm.busy.add("gpu01")
+    runs(world, 2)
+    world.people("gpu01", drain=False)
+    said = runs(world, 3)
+    assert said[0] == "GPU 3: stopped: an operator changed the node (no longer drained)"
+    assert not world.slurm.reasons
+    assert not [name for name in world.slurm.held if "slot" in name]
+    node.broken = False
+    assert runs(world, 1) == ["GPU 3: returned by an operator"]
+    assert (world.record("gpu01").read(), world.case("gpu01")) == (None, None)
+    world.slurm.busy.clear()
+    node.broken, node.incident = True, "another"
+    runs(world, 5)
+    assert node.acts == ["reset"]
+    assert not world.slurm.reasons
+
+
+def test_no_incident_of_a_node_that_operators_took_over_is_a_cause(world: World) -> None:
+    """The drain was for two; when the first is closed, the node is left alone for the second."""
+    record = world.record("gpu01")
+    runs(world, 1)
+    drained = record.read()
+    assert drained is not None
+    record.write(replace(drained, incident="first", incidents=["first", drained.incident]))
+    world.people("gpu01", drain=False)
+    runs(world, 3)
+    assert not world.slurm.reasons
+    kept = record.read()
+    assert kept is not None
+    assert kept.over
+
+
+def test_a_return_by_the_other_timer_ends_a_repair_without_a_ticket(world: World) -> None:
+    """`tocsin check --return` resumed the node after the reset: nobody changed it."""
+    runs(world, 2)
+    case, node = world.case("gpu01"), world.nodes["gpu01"]
+    assert case is not None
+    assert case.step == "reset"
+    site = world.machine(node)._site
+    proof = BurnInCheck(("true",))
+    back = Return("gpu01", site.scheduler, site.record, site.policy, site.ask, proof=proof)
+    assert back.attempt().resumed
+    assert runs(world, 1) == ["GPU 3: returned outside of this command"]
+    book = world.cases("gpu01").read()
+    assert (book.tickets, dict(book.cases)) == ((), {})
+    assert [(past.rung, past.helped) for past in book.past] == [("reset", True)]
+
+
+def test_an_act_that_did_not_help_is_not_praised_for_an_operators_repair(world: World) -> None:
+    """It was found useless before the operator repaired and resumed the node."""
+    world.nodes["gpu01"].needs = "replace"
+    runs(world, 40)
+    world.nodes["gpu01"].broken = False
+    world.people("gpu01", drain=False)
+    runs(world, 2)
+    assert not any(past.helped for past in world.cases("gpu01").read().past)
+
+
+def test_a_forgotten_repair_holds_nothing(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the record of its drain nor its slot."""
+    runs(world, 1)
+    world.record("gpu01").file.rename(tmp_path / "gate.json")
+    monkeypatch.setattr(repair, "_scheduler", lambda _: world.slurm)
+    config = Config(storage=Storage(path=str(tmp_path)))
+    assert [name for name in world.slurm.held if "slot" in name]
+    repair._release(Namespace(node=""), config)
+    assert not [name for name in world.slurm.held if "slot" in name]
+    assert not (tmp_path / "gate.json").exists()
+
+
+def test_the_drain_is_given_up_with_the_last_repair_of_a_node(world: World) -> None:
+    """Another part of it is still under repair."""
+    runs(world, 1)
+    file = world.cases("gpu01")
+    released: list[None] = []
+    book = file.read()
+    other = replace(next(iter(book.cases.values())), device="GPU-9b", name="GPU 4")
+    file.write(book.with_case(other))
+    for device in ("GPU-9b", str(GPU)):
+        released.append(None)
+        assert _forget(file, device, world.nodes["gpu01"], released.clear) == 0
+    assert released == []
+    assert not file.read().cases
+
+
+def test_a_suspended_job_keeps_the_node_from_an_act(world: World) -> None:
+    """To Slurm the node is idle meanwhile; a reboot would end the job."""
+    world.slurm.suspended.add("gpu01")
+    assert runs(world, 3)[-1] == "GPU 3: jobs are still running"
+    world.slurm.suspended.clear()
+    runs(world, 1)
+    assert world.nodes["gpu01"].acts == ["reset"]
+
+
+def test_a_gpu_that_stays_dead_is_to_be_replaced_whatever_slurm_says_of_it(world: World) -> None:
+    """Slurm puts its own reason in place of ours when the node registers with a GPU less."""
+    world.nodes["gpu01"].needs = "replace"
+    for _ in range(12):
+        runs(world, 1)
+        if world.nodes["gpu01"].boot > 1:
+            world.slurm.invalid.add("gpu01")
+            reason = "gres/gpu count reported lower than configured (7 < 8)"
+            world.slurm.reasons["gpu01"] = f"{reason}@slurm 99"
+    case = world.case("gpu01")
+    assert case is not None
+    assert case.step == "rma"
+    assert [ticket["step"] for ticket in world.cases("gpu01").read().tickets] == ["rma"]
+
+
+def test_an_operators_reason_on_an_invalid_node_is_theirs(world: World) -> None:
+    """A GPU is missing there too; the author is not Slurm."""
+    runs(world, 1)
+    world.slurm.invalid.add("gpu01")
+    world.people("gpu01", drain=True)
+    assert "an operator changed the node" in runs(world, 1)[0]
 
 
 def test_a_fault_that_an_operator_has_repaired_needs_no_act(world: World) -> None:

@@ -51,6 +51,25 @@ def test_a_node_is_drained_reset_when_its_job_ended_and_resumed(
     assert not cluster.reservations("tocsin_slot")
 
 
+def test_a_suspended_job_holds_the_node(cluster: Slurm, tmp_path: Path) -> None:
+    """Slurm calls its node idle while the job is suspended."""
+    world = World(tmp_path, "gpu02")
+    job = cluster.submit("sleep 600", "--nodelist=gpu02")
+    until(lambda: cluster.job_state(job) == "RUNNING", what="the job to start")
+    advance(world, "gpu02")
+    cluster.run("scontrol", "suspend", job)
+    until(lambda: cluster.job_state(job) == "SUSPENDED", what="the job to be suspended")
+    assert not Controller().node("gpu02").busy
+    assert advance(world, "gpu02") == ["GPU 3: jobs are still running"]
+    assert world.nodes["gpu02"].acts == []
+    cluster.run("scontrol", "resume", job)
+    cluster.run("scancel", job)
+    until(lambda: not Controller().has_jobs("gpu02"), what="the job to end")
+    cluster.run("scontrol", "update", "NodeName=gpu02", "State=RESUME")
+    for token in cluster.reservations("tocsin_"):
+        cluster.run("scontrol", "delete", f"ReservationName={token}")
+
+
 def test_what_an_operator_drained_again_is_theirs(cluster: Slurm, tmp_path: Path) -> None:
     """The repair stops, and the node stays drained with the operator's words."""
     world = World(tmp_path, "gpu02")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class Controller(Slurmctld):
     def node(self, name: str) -> NodeState:
         state = super().node(name)
         more = {"ALLOCATED"} if name in self.busy else set()
-        return NodeState(state.words | more, state.reason, state.by)
+        return replace(state, words=state.words | more)
 
     def _call(self, change: object = None) -> None:
         self.made += 1
@@ -60,6 +61,7 @@ class Node:
         self.name, self.world, self.needs = name, world, needs
         self.boot, self.epoch, self.broken, self.acknowledged = 1, 0, True, False
         self.booted = 0.0
+        self.incident = BROKEN["id"]
         self.held: set[str] = set()
         self.stopped: set[str] = set()
         self.persistent = True
@@ -70,7 +72,8 @@ class Node:
     def answer(self) -> Answer:
         """Of its agent; silent while it is stopped."""
         parts = [*OTHERS, {"kind": "gpu", "id": GPU, "epoch": f"580.95#{self.epoch}"}]
-        problems = [BROKEN | {"acknowledged": self.acknowledged}] if self.broken else []
+        problem = BROKEN | {"id": self.incident, "acknowledged": self.acknowledged}
+        problems = [problem] if self.broken else []
         known: dict[str, Any] = document(
             *problems, boot_id=f"boot-{self.boot}", parts=parts, host=self.name
         )
@@ -122,7 +125,8 @@ class Node:
     def _act(self, act: str) -> str:
         reason = self.world.slurm.reasons.get(self.name, "")
         assert reason.startswith(OURS), "an act on a node that is not ours"
-        assert self.name not in self.world.slurm.busy, "an act on a node with jobs"
+        jobs = self.world.slurm.busy | self.world.slurm.suspended
+        assert self.name not in jobs, "an act on a node with jobs"
         assert not self.unknown, "an act after one of unknown outcome"
         self.acts.append(act)
         self.unknown = True

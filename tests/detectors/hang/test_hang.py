@@ -45,6 +45,27 @@ def test_a_rank_that_does_nothing_while_all_others_wait_is_paged_within_five_min
     assert said[0].summary.startswith("Job 7 is stalled: 15 of its 16 GPUs wait for GPU 3 of n1, ")
 
 
+@pytest.mark.parametrize("shown", [WORKS, SAVES], ids=["computes", "copies"])
+def test_a_gpu_whose_process_claims_the_job_hides_no_stall_of_it(shown: Shows) -> None:
+    """Anybody may call a process on another node by the job's id, and keep a GPU busy there."""
+    job = Training(3, scheduler=False, worked_s=0)
+    for host in job.hosts:
+        gpus = [gpu.id for gpu in job.gpus if gpu.host == host]
+        claim = host == "n2"
+        job.feed.event(
+            Device(host, "node", host),
+            "job_started",
+            source="nccl" if claim else "jobs",
+            job="7",
+            gpus=gpus[0] if claim else " ".join(gpus),
+            **({"hosts": 4096} if claim else {"scheduler": "slurm", "hosts": 2}),
+        )
+    for phase, seconds in ((WORKS, 1000), (SAVES, 60), (WORKS, 60)):
+        job.all(phase, seconds, n2=shown)
+    said = job.all(WAITS, 300, gpu11=HELD, n2=shown)
+    assert pages(said) == [("gpu", "GPU-n1-3", "hang/rank_stuck")]
+
+
 def test_a_stall_bears_its_job() -> None:
     """Whoever shows it by job need not read its words."""
     assert {f.device.attributes["job"] for f in Training().all(WAITS, 300, gpu11=HELD)} == {"7"}

@@ -39,12 +39,48 @@ def test_every_pass_over_a_world_is_the_same(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_nothing_breaks_before_it_could_be_learnt_what_is_usual(name: str) -> None:
-    """Sixteen hours; and in a healthy world nothing breaks at all."""
+    """Sixteen hours; and in a healthy world nothing breaks at all, whatever its room."""
     for seed in range(3):
         world = world_of(name, seed)
-        assert bool(world.faults) == bool(FAMILIES[name].cases)
-        assert all(fault.since_s >= LEARNT_S for fault in world.faults)
-        assert all(fault.since_s + fault.within_s < world.lasts_s for fault in world.faults)
+        broken = [fault for fault in world.faults if not fault.id.startswith("too-hot")]
+        assert bool(broken) == bool(FAMILIES[name].cases)
+        assert all(fault.since_s >= LEARNT_S for fault in broken)
+        assert all(fault.since_s + fault.within_s < world.lasts_s for fault in broken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "reason", "share"), [("thermal", 0x40, 0.1), ("throttle", 0x20, 0.2)]
+)
+def test_a_gpu_that_its_room_cannot_cool_is_a_fault_while_it_is_slowed_down(
+    fault: str, reason: int, share: float
+) -> None:
+    """By hardware or driver. It is slowed down within, and outside no other GPU is for long."""
+    world = run_of("I01", WORLDS["I01"], 1904, "test").world
+    gpus = [device.id for device in world.devices if device.kind == "gpu"]
+    slowed = np.zeros((int(world.lasts_s / world.period_s), len(gpus)), bool)
+    for row, tick in zip(slowed, world.ticks(), strict=True):
+        row[:] = np.nan_to_num(column(tick, "gpu", "clock_event_reasons")).astype(int) & reason > 0
+    found = [each for each in world.faults if each.fault == fault]
+    assert found
+    for each in found:
+        first, last = (int(at / world.period_s) for at in (each.since_s, each.until_s))
+        assert slowed[first:last, gpus.index(each.entity)].mean() > 0.01
+    for each in world.faults:
+        first, last = (int(at / world.period_s) for at in (each.since_s, each.until_s))
+        slowed[first:last, gpus.index(each.entity)] = False
+        if each.fault == "thermal":  # the worse of the two is the fault
+            slowed[:, gpus.index(each.entity)] &= fault == "thermal"
+    window = round(600 / world.period_s)
+    sums = np.cumsum(slowed, axis=0)
+    assert (sums[window:] - sums[:-window]).max() <= share * window + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "seed"), [("I01", 1901), ("I02", 1904)])
+def test_a_room_that_is_cool_enough_has_no_such_fault(name: str, seed: int) -> None:
+    """Nothing is excused in it."""
+    assert not run_of(name, WORLDS[name], seed, "test").world.faults
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from pipeline.observation import Observation
 from tests.detectors.hot import Hot
 from tests.evaluation.metrics.test_panel import day
 
-ON_TRIAL, PAGES = "power", "throttle"
+ON_TRIAL, PAGES = "power_cap", "throttle"
 
 
 class Named(Hot):

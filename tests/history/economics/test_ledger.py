@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from history.economics.evidence import CAUSES, JobSpan, NodeEvidence, Span
+from history.economics.gather import _by_scheduler, _Node
 from history.economics.ledger import by, ledger_of
+from history.economics.repairs import repairs
+from history.economics.sacct import NodeEvent
+from pipeline.frame import Device
+from pipeline.observation import Event
+from pipeline.store.query.busy import Busy
 from tests.history.economics.quarter import quarter
 
 MINUTE = 60_000
@@ -76,6 +82,52 @@ def test_the_first_cause_that_holds_counts(first: int) -> None:
 def test_a_gpu_that_works_on_is_not_lost_to_an_open_fault() -> None:
     """A page about a part is no lost time by itself."""
     assert causes(node(90.0, 0.0, spans=(Span("lost", 0, 2 * MINUTE),))) == {"used": 60, "lost": 60}
+
+
+def test_a_gpu_that_works_on_in_a_drained_node_is_used() -> None:
+    """A drain and a cordon wait for the job; maintenance does not."""
+    assert [
+        causes(node(90.0, 0.0, spans=(Span("repair", 0, 2 * MINUTE, part="node", waits=waits),)))
+        for waits in (True, False)
+    ] == [{"used": 60, "repair": 60}, {"repair": 120}]
+
+
+@pytest.mark.parametrize(
+    ("state", "waits"),
+    [("DRAIN", True), ("IDLE+DRAIN", True), ("DOWN*+DRAIN", False), ("MAINT+DRAIN", False)],
+)
+def test_which_of_a_schedulers_words_wait_for_a_job(state: str, waits: bool) -> None:
+    """A node that is down or in maintenance runs none of ours."""
+    event = NodeEvent("n1", 0.0, 60.0, state, "x", "root(0)")
+    (span,) = _by_scheduler([event], "n1", MINUTE)
+    assert span.waits is waits
+
+
+@pytest.mark.parametrize(
+    ("user", "waits"), [("kubernetes", True), ("slurm", False), ("ada", False)]
+)
+def test_a_cordon_that_the_agent_saw_waits_for_jobs(user: str, waits: bool) -> None:
+    """It takes the node out of service as people's maintenance does, and evicts nobody."""
+    started = Event(0, 0, Device("n1", "node", ""), "maintenance_started", {"user": user})
+    one = Busy("n1", ("a",), 0, np.full((1, 1), 90.0, np.float32), ())
+    (span,) = _Node(one, [started], {}).out_of_service()
+    assert span.waits is waits
+
+
+def test_a_repair_waits_for_jobs_until_its_first_act() -> None:
+    """What makes a GPU busy afterwards is the burn-in check."""
+    steps = ("drained", 0), ("reset", 1), ("burning_in", 1), ("returned", 1)
+    device = Device("n1", "gpu", "a")
+    events = [
+        Event(at * MINUTE * 10**6, 0, device, "repair_step", {"step": s, "attempt": n})
+        for at, (s, n) in enumerate(steps)
+    ]
+    one = Busy("n1", ("a",), 0, np.full((4, 1), 90.0, np.float32), ())
+    spans = tuple(_Node(one, events, {}).repairs())
+    assert [span.waits for span in spans] == [True, False, False]
+    assert causes(node(90.0, 90.0, 90.0, 90.0, spans=spans)) == {"used": 120, "repair": 120}
+    (whole,) = repairs([node(90.0, 90.0, 90.0, 90.0, spans=spans)])
+    assert whole.took.hours == pytest.approx(0.05)
 
 
 def test_a_spinning_gpu_of_a_stalled_job_is_stalled() -> None:

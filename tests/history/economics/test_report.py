@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from collector.cli.main import main
+from history.economics.gather import gather
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Incident
 from pipeline.frame import Device, Frame, frame_of
 from pipeline.observation import Event
+from pipeline.store.query.store import Store
 from tests.fakes import START_NS
 from tests.pipeline.store.stored import StoreMaker
 
@@ -108,6 +110,33 @@ def test_accounting_names_the_team(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("boots", [("1", "2"), ("1", "1")])
+def test_an_end_that_was_never_reported_gives_no_team_the_time_after_it(
+    tmp_path: Path, boots: tuple[str, str]
+) -> None:
+    """The node crashes and comes back without the job; or the next job has the GPUs, and ends."""
+    maker = StoreMaker(tmp_path)
+    parts = ((0, 10, boots[0]), (20, 40, boots[1]))
+    for minute, boot in ((m, boot) for begin, end, boot in parts for m in range(begin, end)):
+        at = BEGIN_NS + minute * 60 * SECOND_NS
+        rows = [(gpu, {"gpu_utilization_percent": 90, "state": 1}) for gpu in GPUS]
+        maker.add(HOST, at, boot_id=boot, frames=(frame_of("gpu", rows, at, at),))
+    both = "GPU-0 GPU-1"
+    events = [event(2, "job_started", job="71", user="ada", gpus=both, scheduler="slurm")]
+    if boots[0] == boots[1]:
+        events.append(event(10, "job_started", job="72", user="eve", gpus=both, scheduler="slurm"))
+        events.append(event(11, "job_ended", job="72", scheduler="slurm"))
+    for one in events:
+        maker.add(HOST, one.time_ns, source="jobs", events=(one,))
+    maker.close()
+    since = datetime.fromtimestamp(BEGIN_NS / 1e9, UTC)
+    (node,) = gather(Store(tmp_path), since, since + timedelta(minutes=40)).nodes
+    ada = [(job.begin_ms, job.end_ms) for job in node.jobs if job.team == "ada"]
+    assert [((a - node.begin_ms) / 60_000, (b - node.begin_ms) / 60_000) for a, b in ada] == [
+        (2, 10)
+    ]
+
+
 def test_an_empty_time_is_said(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 1, and not a report of nothing."""
     argv = [

@@ -52,6 +52,14 @@ def test_a_cordon_is_repair_and_a_node_that_is_not_ready_is_down() -> None:
     assert found["n2"].end_s is None
 
 
+def test_maintenance_that_slurm_shows_is_no_drain() -> None:
+    """A drain waits for the jobs of its node."""
+    log = SiteLog()
+    for node, cause in (("n1", "maint"), ("n2", "drained"), ("n3", "down")):
+        log.spans.append([node, "slurm", cause, BEGIN_MS, BEGIN_MS + HOUR_MS])
+    assert [one.is_drained for one in outages(log, END_MS)] == [False, True, False]
+
+
 @pytest.mark.parametrize("every_ms", [15_000, 60_000, 300_000])
 def test_a_span_ends_half_a_scrape_after_its_last(every_ms: int) -> None:
     """Of the interval at which the site scrapes, also after an import was resumed."""

@@ -296,3 +296,25 @@ def test_equal_texts_of_a_hosts_devices_are_one_object() -> None:
     one, other = back.judged[0].observation.frames[0].devices
     assert one.attributes["gpu"] is other.attributes["gpu"]
     assert one.attributes == devices[0].attributes
+
+
+def test_a_text_that_is_not_utf_8_costs_its_own_characters_only() -> None:
+    """Wherever it came in: of a device, an event, an incident or a source."""
+    half = "a\udcffb"
+    odd = Device("n1", "gpu", half, {"name": half})
+    clock = FakeClock()
+    seen = replace(
+        observed(clock, frame_of("gpu", [(odd, {"power_milliwatts": 1.0})], 0, 0)),
+        events=(Event(0, 0, odd, "xid", {"message": half}),),
+        unread=(Unread(half),),
+        error=half,
+    )
+    incident = replace(INCIDENT, root=odd, summary=half)
+    sent = replace(batch([JudgedObservation(seen, (), (incident,))]), open=(incident,))
+    read = decode(encode(sent))
+    (arrived,) = read.judged
+    (event,), (frame,) = arrived.observation.events, arrived.observation.frames
+    assert (event.device.id, event.attributes["message"]) == ("a?b", "a?b")
+    assert (frame.devices[0].id, frame.devices[0].attributes["name"]) == ("a?b", "a?b")
+    assert (arrived.observation.error, arrived.incidents[0].summary) == ("a?b", "a?b")
+    assert read.open[0].root.id == "a?b"

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.dcgm import DEFAULT_FILE, EXTENDED_FILE, CountersError, load, parse
+from pipeline.dcgm import (
+    DEFAULT_FILE,
+    EXTENDED_FILE,
+    LOWER_CASE_FILE,
+    CountersError,
+    load,
+    parse,
+)
 from pipeline.dcgm.counters import Compat
 from pipeline.dcgm.names import ids as dcgm_ids
 from tests.sources import ROOT
@@ -68,6 +75,17 @@ def test_the_extended_set_is_the_default_and_more() -> None:
     rows = load(EXTENDED_FILE).rows
     assert rows[: len(DEFAULT_IDS)] == load().rows
     assert {311, 391, 240, 409, 9001, 9002, 9005, 9006} <= {row.id for row in rows}
+
+
+def test_the_set_with_the_lower_case_names_is_that_of_dcgm_exporter() -> None:
+    """The rows of its 1.x-compatibility-metrics.csv, less the two that DCGM 4 has no value for."""
+    counters = load(LOWER_CASE_FILE)
+    assert [row.id for row in counters.rows] == [
+        *(100, 101, 140, 150, 155, 156, 202, 203, 204, 206, 207, 230, 251, 252, 449),
+        *(1001, 1004, 1005, 1009, 1010),
+    ]
+    assert all(row.name.startswith("dcgm_") for row in counters.rows)
+    assert len(counters.warnings) == 2
 
 
 def test_blanks_around_fields_are_dropped() -> None:
@@ -206,6 +224,17 @@ def test_what_needs_dcgm_itself_is_left_out_with_a_warning(name: str) -> None:
     assert warning.endswith("is left out")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["DCGM_FI_DEV_XID_ERRORS", "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_FI_DEV_NVLINK_GET_STATE"],
+)
+def test_what_cannot_be_a_label_is_left_out_with_a_warning(name: str) -> None:
+    """The value has labels of its own or is that of a link: the log says that there is none."""
+    counters = parse(f"{TEMP}{name}, label, x\n", "c.csv")
+    assert [row.id for row in counters.rows] == [150]
+    assert counters.warnings == (f"c.csv, line 2: '{name}' cannot be a label and is left out",)
+
+
 def test_a_structure_is_left_out_with_a_word() -> None:
     """It has no value that could be shown; the file is good for all the rest."""
     counters = parse(f"DCGM_FI_DEV_ACCOUNTING_DATA, gauge, x\n{TEMP}", "c.csv")
@@ -236,6 +265,32 @@ def test_the_ambiguous_name_follows_the_generation(compat: str, number: int) -> 
     assert len(counters.warnings) == 1
 
 
+@pytest.mark.parametrize("compat", ["dcgm-4.8", "dcgm-4.9", "both"])
+def test_a_row_of_49_alone_decides_what_the_ambiguous_name_means(compat: Compat) -> None:
+    """A file that names a 4.9 field wants the ratio of 4.9 too, wherever the row stands and
+    whatever the switch says; the warning names the row.
+    """
+    counters = parse(
+        "DCGM_FI_DEV_GPU_UTIL_RATIO, gauge, x\nDCGM_FI_DEV_SM_CLOCK_HERTZ , gauge, x\n",
+        "c.csv",
+        compat,
+    )
+    assert [row.id for row in counters.rows] == [1613, 1603]
+    (warning,) = counters.warnings
+    assert "a ratio" in warning
+    assert "(like 'DCGM_FI_DEV_SM_CLOCK_HERTZ' in line 2)" in warning
+
+
+@pytest.mark.parametrize(
+    "neighbour",
+    ["DCGM_FI_DEV_GPU_TEMP_CELSIUS", "DCGM_EXP_XID_ERRORS_TOTAL", "DCGM_FI_DEV_SM_CLOCK"],
+)
+def test_a_row_of_both_generations_does_not_decide(neighbour: str) -> None:
+    """DCGM 4.6 has those names too: the switch decides."""
+    text = f"DCGM_FI_DEV_GPU_UTIL_RATIO, gauge, x\n{neighbour}, gauge, x\n"
+    assert parse(text, "c.csv").rows[0].id == 203
+
+
 def test_profiling_rows_are_skipped_where_the_first_gpu_has_none() -> None:
     """An old GPU is no error: the rows go, each with dcgm-exporter's
     warning, records counted from 0.
@@ -264,6 +319,7 @@ def test_a_file_of_junk_is_an_error_not_a_crash(tmp_path: Path) -> None:
 
 
 def test_shipped_files_are_package_data() -> None:
-    """Both files lie beside the code, so an installed agent has them."""
+    """The files lie beside the code, so an installed agent has them."""
     assert DEFAULT_FILE.is_file()
     assert EXTENDED_FILE.is_file()
+    assert LOWER_CASE_FILE.is_file()

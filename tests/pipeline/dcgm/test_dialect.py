@@ -157,6 +157,23 @@ def test_label_typed_fields_that_are_blank_are_absent() -> None:
     assert "VBIOS" not in line
 
 
+def test_a_value_that_is_worked_out_may_be_a_label() -> None:
+    """It is on every row as DCGM has it: compute capability 9.0 is 9 * 65536, and the share of
+    memory in use is the instance's own.
+    """
+    node = csv(
+        f"{TEMP}, gauge, x",
+        "DCGM_FI_DEV_CUDA_COMPUTE_CAPABILITY, label, c",
+        "DCGM_FI_DEV_COMPUTE_MODE, label, m",
+    ).see(gpu=[(gpu(0, compute_capability="9.0"), busy(compute_mode=2)), (gpu(1), busy())])
+    first, second = node.lines(TEMP)
+    assert 'DCGM_FI_DEV_CUDA_COMPUTE_CAPABILITY="589824"' in first
+    assert 'DCGM_FI_DEV_COMPUTE_MODE="1"' in first
+    assert "COMPUTE" not in second
+    lines = nodes.mig(csv(f"{TEMP}, gauge, x", "DCGM_FI_DEV_FB_USED_PERCENT, label, u")).lines(TEMP)
+    assert len({line.partition("FB_USED_PERCENT=")[2] for line in lines}) == 4
+
+
 def test_a_number_may_be_a_label() -> None:
     """A numeric field of type label is a label on every row and no family; its
     change changes the label.

@@ -121,6 +121,28 @@ def test_pods_and_mapped_jobs_multiply() -> None:
     ]
 
 
+def test_a_job_of_a_whole_gpu_is_on_its_instances() -> None:
+    """A mapping file for GPU 0 means every instance of it that has no mapped job of its own; pods
+    stay on what was allocated.
+    """
+    first, inside = gpu(0, nodes.A100), instance(gpu(0, nodes.A100), 5, "1g.10gb")
+    held = [
+        *(holder(first, mapped=job) for job in ("71", "72")),
+        holder(first, pod="p"),
+        holder(inside, mapped="73"),
+    ]
+    node = nodes.mig(Node(jobs=KUBERNETES)).see(device_job=held)
+    found = [(re.search(r'GPU_I_ID="(\d+)"', line), of_jobs(line)) for line in node.lines(TEMP)]
+    assert [(i[1] if i else "", jobs) for i, jobs in found] == [
+        ("1", {"hpc_job": "71"}),
+        ("1", {"hpc_job": "72"}),
+        ("5", {"hpc_job": "73"}),
+        ("13", {"hpc_job": "71"}),
+        ("13", {"hpc_job": "72"}),
+        ("", {}),
+    ]
+
+
 def test_a_slurm_job_without_mapping_is_no_label() -> None:
     """dcgm-exporter knows jobs by its mapping files only; what else is known stands
     in tocsin_device_job_info.

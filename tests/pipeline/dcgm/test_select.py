@@ -20,13 +20,18 @@ from pipeline.dcgm import SelectionError, parse_selection
         ("i:0", False, False, False, True),
         ("i:1", False, False, False, False),
         ("i:0.7", False, False, False, True),
+        ("i+g", True, True, True, True),
+        ("g:0+i", True, False, True, True),
+        ("g+i:1", True, True, True, False),
+        ("g:0,1+i:1", True, False, True, False),
+        ("i:0+g:3", False, True, False, True),
     ],
 )
 def test_options_choose_devices(
     option: str, *, gpu0: bool, gpu3: bool, with_instances: bool, first_instance: bool
 ) -> None:
     """`f` is the GPU or its instances, `g` GPUs, `i` instances by place or as
-    GPU.instance, `g+i` both.
+    GPU.instance, `g+i` both, in either order and each with a range of its own.
     """
     selection = parse_selection(option)
     assert selection.shows_gpu("0", has_instances=False) is gpu0
@@ -47,6 +52,14 @@ def test_options_choose_devices(
         ("g:", "Invalid ranged device option ''"),
         ("g:0-999999", "more than 4096 devices"),
         ("g:0.1", "Invalid ranged device option '0.1'"),
+        ("g:4-2", "Invalid ranged device option '4-2': it ends before it begins"),
+        ("i+g:4-2", "Invalid ranged device option '4-2': it ends before it begins"),
+        ("g+g", "'g' can be given once, but found 'g+g'"),
+        ("g:0+i+g:1", "'g' can be given once, but found 'g:0+i+g:1'"),
+        ("f+i", "the flex option 'f' cannot be combined, but found 'f+i'"),
+        ("g:0+f", "the flex option 'f' cannot be combined, but found 'g:0+f'"),
+        ("g+", "Invalid ranged device option 'g+'"),
+        ("g+x:0", "the only valid options preceding ':<range>' are 'g' or 'i', but found 'x'"),
     ],
 )
 def test_bad_options_are_refused(option: str, message: str) -> None:

@@ -13,6 +13,7 @@ from collector.sources.jobs.kubelet.grpc import DEADLINE_EXCEEDED, UNIMPLEMENTED
 from collector.sources.jobs.kubelet.newest import Newest
 from collector.sources.jobs.kubelet.pods import Claim, Pod, allocatable, listed
 from collector.sources.jobs.kubelet.wire import WireError
+from pipeline.observation import Unread
 
 TIMEOUT_S = 2.0  # for one call: a healthy kubelet answers in milliseconds
 VERSIONS = ("v1", "v1alpha1")
@@ -21,6 +22,7 @@ VERSIONS = ("v1", "v1alpha1")
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-"
 SHARED = f"{GPU}.shared"  # the same where the plugin renames what it shares (renameByDefault)
 DRA_DRIVER = "gpu.nvidia.com"
+MAX_UNREAD, MAX_ID = 64, 128  # device ids without a GPU in one answer, characters of each
 
 
 class KubeletError(OSError):
@@ -37,7 +39,8 @@ class KubeletError(OSError):
 class Kubelet:
     """The kubelet of this node behind its socket.
 
-    ``resources`` are further names of resources whose devices are GPUs.
+    ``resources`` are further names of resources whose devices are GPUs. ``unread`` are the device
+    ids of the last answer that no GPU has.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Kubelet:
         self._resources = frozenset((GPU, SHARED, *resources))
         self._version = VERSIONS[0]
         self._newest = Newest()
+        self.unread: list[Unread] = []
 
     def pods(self) -> tuple[Pod, ...]:
         """All pods of the node with what they were given. KubeletError."""
@@ -93,20 +97,33 @@ class Kubelet:
     def holdings(self, gpus: Gpus) -> list[Allocation]:
         """Which pod has which of these GPUs.
 
-        A device that the node does not have is left out. KubeletError.
+        A device that the node does not have is left out, and is ``unread`` once any GPU is known.
+        KubeletError.
         """
-        return self._newest.of(given for pod in self.pods() for given in self._given(pod, gpus))
+        self.unread = []
+        unknown: dict[str, None] = {}
+        pods = self.pods()
+        held = self._newest.of(given for pod in pods for given in self._given(pod, gpus, unknown))
+        if gpus.index:
+            self.unread = [Unread("unknown GPU", i, "kubelet") for i in list(unknown)[:MAX_UNREAD]]
+        return held
 
-    def _given(self, pod: Pod, gpus: Gpus) -> Iterator[tuple[Allocation, bool]]:
+    def _given(
+        self, pod: Pod, gpus: Gpus, unknown: dict[str, None]
+    ) -> Iterator[tuple[Allocation, bool]]:
         """Allocations of a pod, each with whether no other pod can have the device at the same
-        time.
+        time; ids that no GPU has are added to ``unknown``.
         """
         for container in pod.containers:
             named = {"pod": pod.name, "namespace": pod.namespace, "container": container.name}
             for devices in container.devices:
                 if self._is_gpu(devices.resource):
                     alone = devices.resource == GPU or devices.resource.startswith(MIG)
-                    for place in filter(None, map(gpus.named, devices.ids)):
+                    for device_id in devices.ids:
+                        place = gpus.named(device_id)
+                        if place is None:
+                            unknown[device_id[:MAX_ID]] = None
+                            continue
                         share = {"replicas": place.replica} if place.replica else {}
                         yield _holding(place, named | share), alone and not share
             for claim in container.claims:

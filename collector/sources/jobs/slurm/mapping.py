@@ -17,6 +17,7 @@ from collector.sources.jobs.gpus import GpuKey, Gpus
 from collector.sources.untrusted import read_regular
 from pipeline.observation import Unread
 
+MAX_ENTRIES = 10_000  # looked at in a folder, whatever their names
 MAX_FILES, MAX_BYTES, MAX_LINES = 256, 1 << 16, 64
 _GPU_FILE = re.compile(r"(?P<gpu>\d{1,4})(?:\.(?P<instance>\d{1,4}))?")
 _JOB_FILE = re.compile(r"job-(?P<job>\d{1,12})")
@@ -35,7 +36,7 @@ class JobMapping:
         OSError where the folder cannot be listed, FileNotFoundError where there is none.
         """
         self.unread = []
-        for name in self._names():
+        for name in self._names(gpus):
             if match := _GPU_FILE.fullmatch(name):
                 if uuid := gpus.numbered(match["gpu"]):
                     for job in self._lines(name):
@@ -47,9 +48,19 @@ class JobMapping:
                     else:
                         self.unread.append(Unread("unknown GPU", name, "mapping"))
 
-    def _names(self) -> list[str]:
+    def _names(self, gpus: Gpus) -> list[str]:
+        """Files of jobs and of GPUs that are here, in order; others take no place of theirs."""
+        names: list[str] = []
         with os.scandir(self._folder) as entries:
-            return sorted(entry.name for _, entry in zip(range(MAX_FILES), entries, strict=False))
+            for looked_at, entry in enumerate(entries):
+                if looked_at == MAX_ENTRIES:
+                    self.unread.append(Unread("too many entries", field="mapping"))
+                    break
+                if _counts(entry.name, gpus):
+                    names.append(entry.name)
+        if len(names) > MAX_FILES:
+            self.unread.append(Unread("too many files", field="mapping"))
+        return sorted(names)[:MAX_FILES]
 
     def _lines(self, name: str) -> list[str]:
         try:
@@ -62,7 +73,16 @@ class JobMapping:
             self.unread.append(Unread(type(error).__name__, name, "mapping"))
             return []
         lines = (line.strip() for line in text.splitlines())
-        return list(dict.fromkeys(line for line in lines if line))[:MAX_LINES]
+        found = list(dict.fromkeys(line for line in lines if line))
+        if len(found) > MAX_LINES:
+            self.unread.append(Unread("too many lines", name, "mapping"))
+        return found[:MAX_LINES]
+
+
+def _counts(name: str, gpus: Gpus) -> bool:
+    """Whether a file is one of a job, or of a GPU that is here."""
+    match = _GPU_FILE.fullmatch(name)
+    return bool(gpus.numbered(match["gpu"]) if match else _JOB_FILE.fullmatch(name))
 
 
 def _place(gpu: str, gpus: Gpus) -> GpuKey | None:

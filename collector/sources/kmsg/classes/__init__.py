@@ -13,7 +13,7 @@ from collector.sources.kmsg.classes import (
     pci,
     storage,
 )
-from collector.sources.kmsg.classes.model import COMM, PCI, LineClass
+from collector.sources.kmsg.classes.model import COMM, NAME, PCI, LineClass
 
 CLASSES: tuple[LineClass, ...] = (
     *nvidia.CLASSES,
@@ -106,4 +106,4 @@ class Index:
 
 INDEX = Index(CLASSES)
 
-__all__ = ["CLASSES", "COMM", "INDEX", "NUMBERS", "PCI", "WORDS", "LineClass"]
+__all__ = ["CLASSES", "COMM", "INDEX", "NAME", "NUMBERS", "PCI", "WORDS", "LineClass"]

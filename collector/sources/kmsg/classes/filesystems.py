@@ -33,9 +33,18 @@ def _back(begins: str, expression: str, filesystem: str, source: str) -> LineCla
 
 _NFS, _CEPHFS, _MON = "net/sunrpc/clnt.c", "fs/ceph/mds_client.c", "net/ceph/mon_client.c"
 _LUSTRE, _CIFS = "lustre/ptlrpc/import.c", "fs/smb/client/connect.c"
+# What begins a message of Lustre: process, source file and line; a code; the name of a target.
+_LUSTRE_PLACE = r"\d{1,10}:\d{1,10}:\([\w.-]{1,64}\.[ch]:\d{1,6}:"
+_LUSTRE_CODE = r"[0-9a-f]{1,6}-[0-9a-f]{1,4}: "
+_LUSTRE_NAMED = r"(?=[^ :]{0,120}?(?:MDT|OST|MGS|MGC|MGT))"
 _WEKA = "wekafs kernel client"
 _WEKA_FIRST = "wekafs: wekafsio: wekafsgw: weka: WEKA: Weka: [WEKA] [weka]"
-_WEKA_HEAD = r"\[?(?i:wekafs(?:io|gw)?|weka)(?:\]:?|:) .{0,160}?"
+# Its servers are named by address, its mounts by path; a recovery that names neither ends nothing.
+_WEKA_HEAD = (
+    r"\[?(?i:wekafs(?:io|gw)?|weka)(?:\]:?|:)"
+    r"(?:(?=.{0,160}?(?:\b(?:backend|server|node|host) | (?=/))(?P<server>[/\w][^\s:,;]{1,119}))|)"
+    r"(?! .{1,10}\[\d{1,10}\]) .{0,160}?"
+)
 
 CLASSES: tuple[LineClass, ...] = (
     _local(
@@ -60,7 +69,7 @@ CLASSES: tuple[LineClass, ...] = (
     _local(
         "filesystem_error",
         "EXT4-fs EXT3-fs EXT2-fs",
-        _EXT + r"(?:.{0,60}I/O error|failed to convert|Delayed block allocation failed)",
+        _EXT + r"(?:[^\[]{0,60}I/O error|failed to convert|Delayed block allocation failed)",
         "fs/ext4/super.c",
     ),
     _local(
@@ -75,21 +84,21 @@ CLASSES: tuple[LineClass, ...] = (
     _local(
         "filesystem_read_only",
         "XFS",
-        rf"XFS \({BLOCK_DEVICE}\): .{{0,120}}?(?:[Ss]hut(?:ting)? ?down|has been shut down)",
+        rf"XFS \({BLOCK_DEVICE}\): [^\[]{{0,120}}?(?:[Ss]hut(?:ting)? ?down|has been shut down)",
         "fs/xfs/xfs_fsops.c",
         filesystem="xfs",
     ),
     _local(
         "filesystem_error",
         "XFS",
-        rf"XFS \({BLOCK_DEVICE}\): .{{0,120}}?(?:[Cc]orruption|I/O [Ee]rror)",
+        rf"XFS \({BLOCK_DEVICE}\): [^\[]{{0,120}}?(?:[Cc]orruption|I/O [Ee]rror)",
         "fs/xfs",
         filesystem="xfs",
     ),
     _local(
         "filesystem_read_only",
         "BTRFS BTRFS:",
-        rf"BTRFS:? (?:info|warning|error|critical)(?: \(device {BLOCK_DEVICE}[^)]{{0,40}}\))?"
+        rf"BTRFS:? (?:info|warning|error|critical) \(device {BLOCK_DEVICE}[^)]{{0,40}}\)"
         r".{0,80}?forced readonly",
         "fs/btrfs/super.c",
         filesystem="btrfs",
@@ -106,7 +115,7 @@ CLASSES: tuple[LineClass, ...] = (
         "FAT-fs F2FS-fs NILFS UDF-fs: REISERFS JFS: GFS2: OCFS2: bcachefs",
         r"(?P<filesystem>FAT|F2FS|NILFS|UDF|REISERFS|JFS|GFS2|OCFS2|bcachefs)(?:-fs)?:? "
         rf"(?:\((?:device )?{BLOCK_DEVICE}\):? ?)?"
-        r".{0,120}?(?:set read-only|[Rr]emount(?:ing|ed)? .{0,24}read-only|going read-only|"
+        r"[^\[]{0,120}?(?:set read-only|[Rr]emount(?:ing|ed)? .{0,24}read-only|going read-only|"
         r"emergency read only)",
         "fs/fat, f2fs, nilfs2, udf, jfs, gfs2, ocfs2",
     ),
@@ -114,16 +123,16 @@ CLASSES: tuple[LineClass, ...] = (
         "filesystem_read_only",
         "fs/jfs/super.c, fs/ocfs2/super.c and others",
         "",
-        rf"[^\n]{{0,60}}?\((?:device )?{BLOCK_DEVICE}\):? [Rr]emounting filesystem (?:as )?"
-        r"read-only",
+        rf"(?:[A-Za-z][\w-]{{0,15}}:? ){{1,2}}\((?:device )?{BLOCK_DEVICE}\):? "
+        r"[Rr]emounting filesystem (?:as )?read-only",
         needle="emounting filesystem",
     ),
     line(
         "filesystem_read_only",
         "fs/gfs2/util.c",
         "gfs2: GFS2:",
-        r"(?:gfs2|GFS2): fsid=(?P<block_device>[^ ]{1,64}?):? "
-        r".{0,80}?(?:about to withdraw|withdrawn)",
+        r"(?:gfs2|GFS2): fsid=(?P<block_device>[^ \[]{1,64}?):? "
+        r"[^\[]{0,80}?(?:about to withdraw|withdrawn)",
         filesystem="gfs2",
     ),
     _local(
@@ -136,7 +145,7 @@ CLASSES: tuple[LineClass, ...] = (
     _local(
         "filesystem_read_only",
         "WARNING:",
-        r"WARNING: Pool '(?P<block_device>[^']{1,64})' has encountered an uncorrectable I/O "
+        r"WARNING: Pool '(?P<block_device>[\w:. -]{1,64})' has encountered an uncorrectable I/O "
         r"failure and has been suspended",
         "OpenZFS module/zfs/zio.c",
         filesystem="zfs",
@@ -157,13 +166,19 @@ CLASSES: tuple[LineClass, ...] = (
     ),
     _gone(
         "LustreError:",
-        r"LustreError: (?:\d{1,10}-[0-9a-f]{1,4}: (?P<server>[^ :]{1,120}?)"
-        r"(?:-(?:mdc|osc|mgc|lwp)-[0-9a-f]{4,16})?[ :])?",
+        rf"LustreError: (?:{_LUSTRE_PLACE}|(?:{_LUSTRE_CODE}|{_LUSTRE_NAMED})(?P<server>"
+        r"[^ :]{1,120}?)(?:-(?:mdc|osc|mgc|lwp)-[0-9a-f]{4,16})?[ :])",
         "lustre",
         _LUSTRE,
         "error",
     ),
-    _gone("LNetError:", r"LNetError: ", "lustre", "lnet", "network error"),
+    _gone(
+        "LNetError:",
+        rf"LNetError: (?:{_LUSTRE_PLACE}|{_LUSTRE_CODE}|[A-Z][a-z]{{5,20}} )",
+        "lustre",
+        "lnet",
+        "network error",
+    ),
     _gone(
         "Lustre:",
         r"Lustre: [^ ]{1,160}: Connection to (?P<server>[^ ]{1,120}) .{0,80}was lost",
@@ -173,8 +188,8 @@ CLASSES: tuple[LineClass, ...] = (
     ),
     _gone(
         "Lustre:",
-        r"Lustre: .{0,80}?ptlrpc_expire_one_request\(\)\) @@@ Request sent has "
-        r"(?:timed out|failed)",
+        r"Lustre: \d{1,10}:\d{1,10}:\([\w.-]{1,64}:\d{1,6}:ptlrpc_expire_one_request\(\)\) "
+        r"@@@ Request sent has (?:timed out|failed)",
         "lustre",
         "lustre/ptlrpc/client.c",
     ),
@@ -186,8 +201,8 @@ CLASSES: tuple[LineClass, ...] = (
     ),
     _gone(
         "ceph:",
-        _CEPH + r"(?P<server>mds\d{1,6}) (?:hung|caps (?:went )?stale|rejected session|closed our "
-        r"session|reconnect denied)",
+        _CEPH + r"(?P<server>mds\d{1,6}) (?:hung(?=\s{0,4}$)|caps (?:went )?stale|"
+        r"rejected session|closed our session|reconnect denied)",
         "ceph",
         _CEPHFS,
     ),
@@ -235,8 +250,8 @@ CLASSES: tuple[LineClass, ...] = (
     ),
     _gone(
         "beegfs:",
-        r"beegfs: .{0,160}?(?:[Cc]onnect(?:ion)? (?:failed|lost|error)|not reachable|"
-        r"[Cc]ommunication error)",
+        r"beegfs: .{1,64}?\(\d{1,10}\): [^\[]{0,160}?(?:[Cc]onnect(?:ion)? (?:failed|lost|"
+        r"error)|not reachable|[Cc]ommunication error)",
         "beegfs",
         "beegfs client module",
     ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collector.sources.kmsg.classes.model import COMM, LineClass, line
+from collector.sources.control_group import group_of, pod_in
+from collector.sources.kmsg.classes.model import COMM, Facts, LineClass, line
 
 _OOPS = "arch/x86/mm/fault.c, arch/x86/kernel/dumpstack.c, arch/arm64/kernel/traps.c"
 _RCU = r"(?:rcu: )?INFO: (?P<reason>rcu_\w{1,32} "
@@ -14,6 +15,16 @@ def _oops(expression: str, begins: str, reason: str, source: str = _OOPS) -> Lin
 
 def _exhausted(expression: str, begins: str, resource: str, source: str) -> LineClass:
     return line("resource_exhausted", source, begins, expression, resource=resource)
+
+
+def _own_limit(facts: Facts) -> Facts:
+    """The limit of a job, a pod or a user's session is no want of the node."""
+    path = f"0::{facts['cgroup']}"
+    job = group_of(path)
+    if not job and not pod_in(path) and not str(facts["cgroup"]).startswith("/user.slice/"):
+        return facts
+    named: Facts = {"job": job.job} if job and job.job else {}
+    return {**facts, **named, "resource": "processes of a job"}
 
 
 CLASSES: tuple[LineClass, ...] = (
@@ -30,10 +41,14 @@ CLASSES: tuple[LineClass, ...] = (
     ),
     _oops(r"BUG: kernel NULL pointer dereference", "BUG:", "NULL pointer"),
     _oops(r"Unable to handle kernel .{1,80}? at virtual address", "Unable", "page fault"),
-    _oops(r"Oops: [^\n]{1,80}?\[#\d{1,6}\]", "Oops:", "oops"),
+    _oops(
+        r"Oops: (?:[^\n\[]{10,120}?: [0-9a-f]{1,16}|(?:Oops: )?[0-9a-f]{4,16}) \[#\d{1,6}\](?!\[)",
+        "Oops:",
+        "oops",
+    ),
     _oops(r"Internal error: Oops", "Internal", "oops"),
     _oops(r"general protection fault", "general", "general protection"),
-    _oops(r"kernel BUG at ", "kernel", "assertion"),
+    _oops(r"kernel BUG at [^\s\[]{1,200}:\d{1,6}!", "kernel", "assertion"),
     _oops(
         r"BUG: Bad page (?:state|map) in process (?P<process>.{0,64}?) {1,4}p(?:fn|te|md):",
         "BUG:",
@@ -47,7 +62,12 @@ CLASSES: tuple[LineClass, ...] = (
         "scheduling while atomic",
         "kernel/sched/core.c",
     ),
-    _oops(r"BUG: (?:KASAN|KFENCE|stack guard page|TASK stack guard)", "BUG:", "memory access"),
+    _oops(
+        r"BUG: (?:(?:KASAN|KFENCE): [a-z-][a-z -]{4,60} in |"
+        r"(?:[\w#]{2,12} )?stack guard page was hit)",
+        "BUG:",
+        "memory access",
+    ),
     line(
         "hard_lockup",
         "kernel/watchdog_perf.c",
@@ -113,7 +133,7 @@ CLASSES: tuple[LineClass, ...] = (
         "cgroup:",
         "processes",
         "kernel/cgroup/pids.c",
-    ),
+    )._replace(complete=_own_limit),
     line(
         "kernel_log_suppressed",
         "kernel/printk, lib/ratelimit.c",

@@ -4,7 +4,7 @@ heat; and who was killed when memory ran out.
 
 from __future__ import annotations
 
-from collector.sources.kmsg.classes.model import COMM, Facts, LineClass, line
+from collector.sources.kmsg.classes.model import COMM, NAME, Facts, LineClass, line
 
 # Bits of MCi_STATUS (Intel SDM volume 3, 17.3.2.2; AMD APM volume 2, 9.3.2.1)
 _UNCORRECTED, _CONTEXT_CORRUPT = 1 << 61, 1 << 57
@@ -62,7 +62,7 @@ CLASSES: tuple[LineClass, ...] = (
         "drivers/edac/edac_mc.c",
         "EDAC",
         r"EDAC (?:[^ ]{1,32} )?MC\d{1,3}: (?P<errors>\d{1,10}) (?P<severity>CE|UE) "
-        r"(?:.{0,200}? )?on (?P<dimm>[^ ]{1,120})",
+        r"(?:[^\[]{0,200}? )?on (?P<dimm>[^ ]{1,120})",
     ),
     line(
         "memory_failure",
@@ -82,7 +82,7 @@ CLASSES: tuple[LineClass, ...] = (
         "memory_failure",
         "mm/memory-failure.c",
         "MCE Memory",
-        r"(?:MCE|Memory failure:) (?P<address>0x[0-9a-f]{1,16}): .{0,60}?"
+        r"(?:MCE|Memory failure:) (?P<address>0x[0-9a-f]{1,16}): [^\[]{0,60}?"
         r"(?P<outcome>unhandlable page|reserved kernel page|unsplit thp|already hardware poisoned)",
     ),
     line(
@@ -111,14 +111,14 @@ CLASSES: tuple[LineClass, ...] = (
         "segfault",
         "arch/x86/mm/fault.c",
         "",
-        rf"{COMM}\[(?P<pid>\d{{1,10}})\]: segfault at .{{0,120}}? in {_GPU_LIBRARY}\[",
+        rf"(?P<process>{NAME})\[(?P<pid>\d{{1,10}})\]: segfault at .{{0,120}}? in {_GPU_LIBRARY}\[",
         needle="]: segfault at ",
     ),
     line(
         "segfault",
         "arch/x86/kernel/traps.c",
         "traps:",
-        rf"traps: {COMM}\[(?P<pid>\d{{1,10}})\] general protection .{{0,120}}? "
+        rf"traps: (?P<process>{NAME})\[(?P<pid>\d{{1,10}})\] general protection .{{0,120}}? "
         rf"in {_GPU_LIBRARY}\[",
     ),
 )

@@ -1,7 +1,9 @@
 """What a row of the table of line classes is, and the expressions that rows share.
 
 Every expression is anchored at the start of the text and has no nested repetition: time is linear
-in the line's length. Group names are attributes of the event (pipeline/catalog/events.py).
+in the line's length. What begins a line may be the name of a process, of 15 bytes, and what follows
+the name of a file: a row therefore needs more than both could be, or stops at the bracket of a
+process id. Group names are attributes of the event (pipeline/catalog/events.py).
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ from pipeline.observation import Value
 PCI = r"(?P<pci>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 # a command name is 15 bytes; it may hold brackets and colons, so it is bounded, not excluded
 COMM = r"(?P<process>.{0,64})"
+# the same, as the whole beginning of a line; dmesg writes what is not printable as \x0a
+NAME = r"(?:\\x[0-9a-fA-F]{2}|(?!\\x[0-9a-fA-F]{2}).){0,15}?"
 # removable and virtual block devices, whose errors say that a medium or an image is not there
 REAL_DEVICE = r"(?!fd\d|sr\d|scd\d|loop\d|ram\d|zram\d)"
-BLOCK_DEVICE = rf"(?P<block_device>{REAL_DEVICE}[^,:)\]\s]{{1,64}})"
+BLOCK_DEVICE = rf"(?P<block_device>{REAL_DEVICE}[^,:)\[\]\s]{{1,64}})"
 
 Facts = dict[str, Value]
 

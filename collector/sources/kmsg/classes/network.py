@@ -20,7 +20,7 @@ _LINK = (
 )
 _EFA = (
     rf"(?:(?P<driver>efa) {PCI}|infiniband|\(NULL ib_device\))(?: (?P<interface>rdmap\w{{1,24}}))?"
-    r": .{0,60}?"
+    r": [^\[]{0,60}?"
 )
 _EFA_SOURCE = "drivers/infiniband/hw/efa/efa_com.c"
 
@@ -90,21 +90,24 @@ CLASSES: tuple[LineClass, ...] = (
         needle=": Port: ",
         driver="ib_core",
     ),
+    # A user may have a bond in a network namespace of its own, with a device that is named as the
+    # host's, and the kernel prints no device with these lines: a claim. The driver of the port
+    # reports the same by its address.
     line(
-        "link_down",
+        "kernel_log_untrusted",
         "drivers/net/bonding/bond_main.c",
         "",
         r"[^ ]{1,32}: \(slave (?P<interface>[^)]{1,32})\): link status definitely down",
         needle="link status definitely",
-        driver="bonding",
+        claims="link_down",
     ),
     line(
-        "link_up",
+        "kernel_log_untrusted",
         "drivers/net/bonding/bond_main.c",
         "",
         r"[^ ]{1,32}: \(slave (?P<interface>[^)]{1,32})\): link status definitely up",
         needle="link status definitely",
-        driver="bonding",
+        claims="link_up",
     ),
     _hca(r"device's health compromised", "health", "health.c"),
     _hca(r"Health issue observed, High temperature", "temperature", "health.c"),

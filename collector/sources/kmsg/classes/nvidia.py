@@ -19,6 +19,8 @@ SXID_SEVERITIES: Mapping[int, str] = {
     **dict.fromkeys((10001, 10002, 10004, 28001), "nonfatal"),
 }
 _SWITCH = rf"nvidia-nvswitch(?P<switch>\d{{1,3}}): SXid \(PCI:{PCI}\): (?P<code>\d{{1,6}}), "
+# A GPU, a function or a file before a colon, or words that are longer than a process' name can be.
+_NVRM = r"NVRM: (?=(?:\[GPU ?\d{1,3}\] )?(?:[\w .:@-]{2,80}?: |[\w .:@-]{12}))"
 _OPEN = "open-gpu-kernel-modules src/nvidia"
 
 
@@ -65,30 +67,31 @@ CLASSES: tuple[LineClass, ...] = (
         "initialisation failed",
     ),
     _nvrm(
-        r"NVRM: .{0,120}?(?:Cannot initialize GSP firmware RM|failed to initialize GSP)",
+        _NVRM + r".{0,120}?(?:Cannot initialize GSP firmware RM|failed to initialize GSP)",
         "initialisation failed",
     ),
     _nvrm(
-        r"NVRM: .{0,120}?GPU is probably locked",
+        _NVRM + r".{0,120}?GPU is probably locked",
         "locked",
         source=f"{_OPEN}/src/kernel/gpu/rc/kernel_rc_watchdog.c",
     ),
     _nvrm(
-        r"NVRM: .{0,120}?(?:GSP .{0,60}?[Tt]imeout|[Tt]imeout .{0,60}?\bGSP\b|"
+        _NVRM + r".{0,120}?(?:GSP .{0,60}?[Tt]imeout|[Tt]imeout .{0,60}?\bGSP\b|"
         r"_kgspRpcRecvPoll: .{0,80}?(?:timed? ?out|timeout))",
         "GSP timeout",
         source=f"{_OPEN}/src/kernel/gpu/gsp/kernel_gsp.c",
     ),
-    _nvrm(r"NVRM: .{0,300}?\bNV_ERR_TIMEOUT\b.{0,200}?(?:[Rr]pc|RPC|[Gg]sp|GSP)", "GSP timeout"),
-    _nvrm(r"NVRM: .{0,300}?\bNV_ERR_GPU_IS_LOST\b", "GPU lost"),
-    _nvrm(r"NVRM: .{0,300}?\bNV_ERR_RESET_REQUIRED\b", "reset required"),
+    _nvrm(_NVRM + r".{0,300}?\bNV_ERR_TIMEOUT\b.{0,200}?(?:[Rr]pc|RPC|[Gg]sp|GSP)", "GSP timeout"),
+    _nvrm(_NVRM + r".{0,300}?\bNV_ERR_GPU_IS_LOST\b", "GPU lost"),
+    _nvrm(_NVRM + r".{0,300}?\bNV_ERR_RESET_REQUIRED\b", "reset required"),
     _nvrm(
-        r"NVRM: .{0,120}?(?:postRxDetLinkMask failed|Failed to update Rx Detect Link mask)",
+        _NVRM + r".{0,120}?(?:postRxDetLinkMask failed|Failed to update Rx Detect Link mask)",
         "NVLink discovery failed",
         source=f"{_OPEN}/src/kernel/gpu/nvlink/kernel_nvlink.c",
     ),
     _nvrm(
-        r"NVRM: .{0,300}?(?:NV_ERR_[A-Z_]{1,60}.{0,200}?(?:mem_?[Mm]ulticast_?[Ff]abric|mem_fabric|"
+        _NVRM
+        + r".{0,300}?(?:NV_ERR_[A-Z_]{1,60}.{0,200}?(?:mem_?[Mm]ulticast_?[Ff]abric|mem_fabric|"
         r"[Ii]mex)|(?:mem_?[Mm]ulticast_?[Ff]abric|[Ii]mex|IMEX).{0,200}?(?:NV_ERR_|fail|[Ee]rror))",
         "multicast or IMEX",
         source=f"{_OPEN}/src/kernel/mem_mgr/mem_multicast_fabric.c",
@@ -98,7 +101,7 @@ CLASSES: tuple[LineClass, ...] = (
         "gpu_driver_error",
         "kernel-open/nvidia-peermem/nvidia-peermem.c",
         "nvidia-peermem nvidia_peermem:",
-        r"nvidia[-_]peermem.{0,80}?\bERROR (?:detected )?(?:invalid context|.{1,80})",
+        r"nvidia[-_]peermem[^\[]{0,80}?\bERROR (?:detected )?(?:invalid context|.{1,80})",
         reason="peer memory",
         severity="nonfatal",
     ),

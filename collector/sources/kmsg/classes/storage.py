@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collector.sources.kmsg.classes.model import BLOCK_DEVICE, LineClass, line
+from collector.sources.kmsg.classes.model import BLOCK_DEVICE, NAME, LineClass, line
 
 _NVME_SOURCE = "drivers/nvme/host"
 _NVME = r"nvme (?P<block_device>nvme\d{1,5}(?:c\d{1,3})?(?:n\d{1,3})?): "
@@ -83,7 +83,7 @@ CLASSES: tuple[LineClass, ...] = (
         reason="buffer I/O error",
     ),
     _error(
-        r"(?:.{1,64}: )?attempt to access beyond end of device\n "
+        rf"(?:{NAME}: )?attempt to access beyond end of device\n "
         rf"{{0,32}}{BLOCK_DEVICE}: rw=",
         "",
         "block/blk-core.c",
@@ -99,8 +99,8 @@ CLASSES: tuple[LineClass, ...] = (
         "scsi",
     ),
     _error(
-        r"(?P<block_device>ata\d{1,4}(?:\.\d{1,2})?): (?P<reason>exception Emask|disabled|"
-        r"hard resetting link failed|SError: \{)",
+        r"(?P<block_device>ata\d{1,4}(?:\.\d{1,2})?): (?P<reason>exception Emask|"
+        r"disabled(?=\s{0,4}$)|hard resetting link failed|SError: \{)",
         "",
         "drivers/ata/libata-eh.c",
         "ata",

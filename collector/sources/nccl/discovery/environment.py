@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from collector.foreign_text import printable
 from collector.sources.nccl.discovery.setting_names import KEPT as SETTINGS
-from collector.sources.nccl.sanitize import printable
 
 MAX_BYTES = 1 << 20
 MAX_VALUE = 512

@@ -36,7 +36,8 @@ class Owner(NamedTuple):
 
 
 def owner_of(environment: Mapping[str, str], cgroup: str, user: int) -> Owner:
-    """The job of a process. A claim to another job than the control group's does not count.
+    """The job of a process. A claim to another job than the control group's does not count: what
+    runs in a pod is of that pod, unless a slurmstepd started it there.
 
     >>> owner_of({"SLURM_JOB_ID": "72"}, "0::/system.slice/slurmstepd.scope/job_71/step_0/user", 7)
     Owner(group='job 71', user=7, name='71.0', sure=True)
@@ -52,8 +53,9 @@ def owner_of(environment: Mapping[str, str], cgroup: str, user: int) -> Owner:
         name = f"{found.job}.{step}" if step else found.job
         # slurmstepd inside a pod may be anybody's: then it is a job of that pod.
         return Owner(group or f"job {found.job}", user, name, sure=not group)
-    name = job_of(environment, cgroup)
-    return Owner(group, user, name, sure=bool(group) and name == group)
+    if group and found is None:
+        return Owner(group, user, group, sure=True)
+    return Owner(group, user, job_of(environment, cgroup))
 
 
 def tenant_of(process: Path) -> str:

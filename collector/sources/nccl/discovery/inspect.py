@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from collector.foreign_text import printable
 from collector.node.helper import client
 from collector.node.helper.protocol import Kind
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import environment_of, rank_of
 from collector.sources.nccl.discovery.found import Found, Glance, Seen
 from collector.sources.nccl.discovery.identity import owner_of
-from collector.sources.nccl.sanitize import printable
 from collector.sources.tenants.desk import Mark
 
 

@@ -54,15 +54,14 @@ def search(path: str, root: Path) -> str:
 class Versions:
     """Remembers the version of each library, so that it is looked for once per file.
 
-    ``find`` is given root and path; it may say "".
+    ``find`` is given a process and the path of its library; it may say "".
     """
 
     def __init__(
         self,
-        proc: Path,
-        find: Callable[[Path, str], str] = lambda root, path: "",  # noqa: ARG005
+        find: Callable[[int, str], str] = lambda pid, path: "",  # noqa: ARG005
     ) -> None:
-        self._proc, self._find = proc, find
+        self._find = find
         self._known: dict[tuple[str, int], str] = {}
 
     def known(self, library: Library) -> str | None:
@@ -78,7 +77,7 @@ class Versions:
 
     def look(self, library: Library, pid: int) -> str:
         """Look for it, through a process that has it mapped."""
-        return self.note(library, self._find(self._proc / str(pid) / "root", library.path))
+        return self.note(library, self._find(pid, library.path))
 
     def note(self, library: Library, found: str) -> str:
         """Its version is known, or "" that it holds none."""

@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
+from collector.foreign_text import printable
 from collector.sources.nccl.flight_recorder.entry import Entry, entry_of, number_of
 from collector.sources.nccl.flight_recorder.plain_pickle import load
-from collector.sources.nccl.sanitize import FormatError, printable
+from collector.sources.nccl.sanitize import FormatError
 from pipeline.nccl.member import KEPT_OPERATIONS, KEPT_TRANSFERS, WHOLE, Member, Transfer
 from pipeline.nccl.report import Communicator, Discard, Report
 

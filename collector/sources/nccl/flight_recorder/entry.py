@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from collector.foreign_text import printable
 from collector.sources.bounds import unix_time
-from collector.sources.nccl.sanitize import printable
 from pipeline.nccl.member import Operation, Transfer
 
 MAX_TENSORS = 16  # of one operation that are kept; an all_to_all has as many as ranks

@@ -6,9 +6,10 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from collector.foreign_text import printable
 from collector.sources.nccl.discovery.mounts import is_served_by_a_user
 from collector.sources.nccl.flight_recorder.dump import parse_dump
-from collector.sources.nccl.sanitize import FormatError, printable
+from collector.sources.nccl.sanitize import FormatError
 from collector.sources.untrusted import open_regular, read_regular
 from pipeline.nccl.report import Report
 

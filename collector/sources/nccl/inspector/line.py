@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from collector.foreign_text import printable
 from collector.sources.nccl.fields import Count, Int32, Microseconds, Sequence
-from collector.sources.nccl.sanitize import FormatError, printable
+from collector.sources.nccl.sanitize import FormatError
 from pipeline.nccl.member import Timing
 
 # The plugin writes infinity as a bare word, and not-a-number as "nan".

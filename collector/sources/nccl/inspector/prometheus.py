@@ -10,7 +10,8 @@ import math
 import re
 from dataclasses import dataclass
 
-from collector.sources.nccl.sanitize import FormatError, printable
+from collector.foreign_text import printable
+from collector.sources.nccl.sanitize import FormatError
 
 MAX_BYTES = 4 << 20
 MAX_SAMPLES = 10_000

@@ -10,9 +10,10 @@ from datetime import tzinfo
 
 import msgspec
 
+from collector.foreign_text import printable
 from collector.sources.nccl.fields import Count, Int32
 from collector.sources.nccl.ras.words import ADDRESS_UNKNOWN, OPERATIONS, local_time_ns
-from collector.sources.nccl.sanitize import FormatError, printable
+from collector.sources.nccl.sanitize import FormatError
 from pipeline.nccl.member import NO_ERROR, Counts, Member, State
 from pipeline.nccl.report import Communicator, Discard, Report
 

@@ -9,10 +9,11 @@ from datetime import tzinfo
 
 import msgspec
 
+from collector.foreign_text import printable
 from collector.sources.bounds import int32
 from collector.sources.nccl.fields import Int32
 from collector.sources.nccl.ras.words import local_time_ns
-from collector.sources.nccl.sanitize import FormatError, Unread, printable
+from collector.sources.nccl.sanitize import FormatError, Unread
 from pipeline.nccl.report import Discard, PeerEvent, Process, Report
 
 MAX_LINE = 4096

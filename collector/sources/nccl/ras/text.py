@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from collector.foreign_text import printable
 from collector.sources.bounds import clipped, int32
 from collector.sources.nccl.ras.ledger import Endpoint, Entry
 from collector.sources.nccl.ras.words import ADDRESS_UNKNOWN, OPERATIONS, RESULTS, STATES
-from collector.sources.nccl.sanitize import FormatError, Unread, printable
+from collector.sources.nccl.sanitize import FormatError, Unread
 from pipeline.nccl.member import WHOLE
 from pipeline.nccl.report import Discard, Group, Process, Report, Unlisted
 

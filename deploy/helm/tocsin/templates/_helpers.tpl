@@ -101,7 +101,11 @@ basicAuth: {{- toYaml . | nindent 2 }}
 
 {{- /* The agent's file: .Values.config, with the bus where one is named. */ -}}
 {{- define "tocsin.config" -}}
-{{- $config := deepCopy .Values.config -}}
+{{- /* In dcgm-exporter's chart the same key is about its own YAML: off by default, with a text beside it. */ -}}
+{{- if .Values.config.enabled -}}
+{{- fail "config.enabled: dcgm-exporter's YAML is not read: give its fields as a counters file (-f), its interval as -c, the rest as flags; Tocsin's own file is --config.file" -}}
+{{- end -}}
+{{- $config := omit (deepCopy .Values.config) "enabled" "create" "name" "key" "mountPath" "data" -}}
 {{- with .Values.bus -}}
 {{- if .servers -}}
 {{- $bus := dict "servers" .servers "cluster" .cluster -}}

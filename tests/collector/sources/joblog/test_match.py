@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.nccl_settings.logs import LoggedSettings
 from collector.sources.joblog.lines import MAX_LINE, Joiner, unwrap
 from collector.sources.joblog.match import hits
 from collector.sources.joblog.table import PATTERNS
@@ -127,6 +129,33 @@ def test_a_broken_wrapper_is_a_line_like_any_other(text: str) -> None:
 def test_no_text_raises(text: str) -> None:
     """Whatever a program prints."""
     list(hits(unwrap(text)))
+
+
+ESCAPES = ("\x1b]52;c;cm0gLXJm\x07", "\x9b2J", "\x1b[31m\x1b", "\u202e", "\x00")
+
+
+@pytest.mark.parametrize("escape", ESCAPES, ids=ascii)
+@pytest.mark.parametrize("row", rows(), ids=[f"line{n}" for n in range(len(rows()))])
+def test_a_hit_writes_nothing_on_a_terminal(
+    row: tuple[set[str], dict[str, str], str], escape: str
+) -> None:
+    """Text, host, path, group and every field are printable, wherever in a line escapes stand."""
+    _, _, line = row
+    places = [match.end() for match in re.finditer(r"\S+?(?=[\s:,)(<]|$)", line)]
+    for at in places:
+        for hit in hits(unwrap(line[:at] + escape + line[at:]), f"/logs/{escape}.out"):
+            texts = (hit.text, hit.host, hit.group, hit.origin, *hit.fields.values())
+            assert all(text.isprintable() for text in texts), hit
+
+
+def test_settings_that_a_log_shows_write_nothing_on_a_terminal() -> None:
+    """Neither their values nor the hosts that logged them."""
+    logged = LoggedSettings()
+    for escape in ESCAPES:
+        line = f"n1{escape}:7:8 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_0{escape}."
+        assert logged.add(unwrap(line))
+    for rank in logged.ranks():
+        assert all(text.isprintable() for text in (rank.host, *rank.settings.values()))
 
 
 def bombs() -> list[str]:

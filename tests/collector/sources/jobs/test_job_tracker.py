@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
 from collector.node.inventory import Inventory
+from collector.node.kept_jobs import KeptJobs
 from collector.node.pods_by_gpu import Pod, PodsByGpu
 from collector.node.state import State
+from collector.node.trainings import Training, Trainings
 from collector.sources.jobs.providers import (
     AllocationProvider,
     KubeletProvider,
@@ -42,15 +45,16 @@ class Node:
 
     def __init__(self, folder: Path, *more: AllocationProvider, hidden: Iterable[str] = ()) -> None:
         self.clock, self.holders, self.jobs = FakeClock(), GpuProcesses(), JobTracker()
-        self.pods = PodsByGpu()
+        self.pods, self.trainings = PodsByGpu(), Trainings()
         self.proc, self.mapping = Proc(folder / "proc"), folder / "jobs"
         self.proc.root.mkdir()
         self.mapping.mkdir()
         self.holders.note(GPUS, ())
         self.more, self.hidden = more, hidden
+        self.saved: list[dict[str, Any]] = [{}]
         self.start()
 
-    def start(self) -> None:
+    def start(self, boot: str = "boot-1") -> None:
         """The agent begins, or begins again: what the detectors know they still know."""
         metrics, inventory = SelfMetrics(), Inventory("n1", State(None))
         slurm = SlurmProvider(self.proc.root, str, self.clock, metrics)
@@ -64,6 +68,8 @@ class Node:
             inventory=inventory,
             hidden=self.hidden,
             pods=self.pods,
+            trainings=self.trainings,
+            kept=KeptJobs(self.saved.append, self.saved[-1], boot),
         )
 
     def tick(self, seconds: float = 1.0) -> JobEvents:
@@ -72,6 +78,11 @@ class Node:
         events = self.source.read().events
         self.jobs.take(events)
         return [(event.kind, dict(event.attributes)) for event in events]
+
+    def learn(self, pod: str, training: str) -> None:
+        """The API server has a training's pod."""
+        known = Training(training, "ml", training, "PyTorchJob")
+        self.trainings.learn({Pod("ml", pod): known}, {})
 
     def map(self, job: str, *gpus: int) -> None:
         """The prolog of a job writes."""
@@ -262,6 +273,45 @@ def test_a_kubelet_that_is_gone_keeps_no_job_of_slurm(tmp_path: Path) -> None:
     assert node.tick(60) == [ended("71")]
 
 
+HOLDINGS = "collector.sources.jobs.{}.holdings"
+KUBELET = HOLDINGS.format("kubelet.client.Kubelet")
+BLIND = {
+    "kubelet": KUBELET,
+    "processes": HOLDINGS.format("slurm.allocations.Slurm"),
+    "mapping": HOLDINGS.format("slurm.mapping.JobMapping"),
+}
+
+
+@pytest.mark.parametrize(
+    ("blind", "kept"), [("kubelet", "ml/llm"), ("processes", "71"), ("mapping", "71")]
+)
+def test_a_blind_provider_keeps_the_jobs_of_its_scheduler_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blind: str, kept: str
+) -> None:
+    """What it does not list may still run, and nothing is reported of it when the provider answers
+    again; a job of the other scheduler that ended meanwhile is over.
+    """
+    with serving(tmp_path / "k", {"List": listing(pod("a", [GPUS[1].id]))}):
+        kubelet = KubeletProvider(tmp_path / "k", (), "on", FakeClock(), SelfMetrics())
+        node = Node(tmp_path, kubelet)
+        node.learn("a", "ml/llm")
+        node.map("71", 0)
+        assert [facts["job"] for _, facts in node.tick()] == ["71", "ml/llm"]
+        (node.mapping / "job-71").unlink()
+        with monkeypatch.context() as patch:
+            patch.setattr(KUBELET, lambda *_: ())
+            patch.setattr(BLIND[blind], _broken)
+            gone = [(kind, facts["job"]) for _ in range(100) for kind, facts in node.tick()]
+        assert gone == [("job_ended", "71" if kept == "ml/llm" else "ml/llm")]
+        node.map("71", 0)
+        assert kept not in [facts["job"] for _, facts in node.tick()]
+        assert set(node.held()) == {"71", "ml/llm", ""}
+
+
+def _broken(*_: object) -> None:
+    raise OSError("connection refused")
+
+
 def test_hidden_names_do_not_hide_whose_gpus_belong_together(tmp_path: Path) -> None:
     """The job's number stays, and nothing else of it is reported."""
     node = Node(tmp_path, hidden=["user", "account", "job_name"])
@@ -344,6 +394,107 @@ def test_the_scheduler_s_answer_survives_a_restart(node: Node) -> None:
     assert [other.of("n1", gpu.id) for gpu in GPUS] == ["71.0", "71", "", ""]
     other.take([nccl("job_ended", "71.0")])
     assert (other.of("n1", "GPU-0"), other.of("n1", "GPU-1")) == ("71", "71")
+
+
+def test_a_job_that_ended_while_the_agent_was_off_is_ended(node: Node) -> None:
+    """Once no provider has listed it for as long as any other; who takes its GPUs ends it at once,
+    and one that runs on is reported again.
+    """
+    for job in (71, 72, 73):
+        node.map(str(job), job - 71)
+    node.tick()
+    for job in (71, 72):
+        (node.mapping / f"job-{job}").unlink()
+    node.map("74", 1)
+    node.start()
+    assert node.tick() == [ended("72"), started("73", "GPU-2"), started("74", "GPU-1")]
+    assert node.tick(29) == []
+    assert node.tick(1) == [ended("71")]
+    assert node.held() == ["", "74", "73", ""]
+    node.start()
+    assert [facts["job"] for _, facts in node.tick()] == ["73", "74"]
+
+
+def test_a_restart_during_which_a_job_keeps_on_ends_nothing(node: Node) -> None:
+    """Its process on one GPU may have died: that GPU stays its own."""
+    node.map("71", 0, 1)
+    node.tick()
+    node.map("71", 0)
+    node.start()
+    events = [event for _ in range(40) for event in node.tick()]
+    assert events == [started("71", "GPU-0 GPU-1")]
+
+
+@pytest.mark.parametrize("runs_again", [False, True])
+def test_jobs_end_with_their_boot(node: Node, runs_again: bool) -> None:
+    """At once, whatever a provider remembers; a scheduler may start the same job again."""
+    node.map("71", 0)
+    node.tick()
+    if not runs_again:
+        (node.mapping / "job-71").unlink()
+    node.start("boot-2")
+    assert node.tick() == [ended("71"), *([started("71", "GPU-0")] if runs_again else [])]
+    node.start("boot-2")
+    assert ended("71") not in node.tick()
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_trainings_that_are_not_known_yet_end_no_job(tmp_path: Path, runs: bool) -> None:
+    """After a restart the kubelet answers before the API server: a training runs on while a pod has
+    its GPU, and ends once a list of trainings lacks it.
+    """
+    with serving(tmp_path / "k", {"List": listing(pod("a", [GPUS[1].id]))}):
+        node = Node(tmp_path, KubeletProvider(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+        node.learn("a", "ml/llm")
+        node.tick()
+        node.trainings = Trainings()
+        node.start()
+        assert [event for _ in range(10) for event in node.tick(10)] == []
+        if runs:
+            node.learn("a", "ml/llm")
+        else:
+            node.trainings.learn({}, {})
+        kinds = [kind for _ in range(5) for kind, _ in node.tick(10)]
+        assert kinds == ["job_started" if runs else "job_ended"]
+
+
+def test_a_training_whose_pod_left_while_the_agent_was_off_is_ended(tmp_path: Path) -> None:
+    """No pod has its GPU any more: that needs no answer of the API server."""
+    with serving(tmp_path / "k", {"List": listing(pod("a", [GPUS[1].id]))}):
+        node = Node(tmp_path, KubeletProvider(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+        node.learn("a", "ml/llm")
+        node.tick()
+    with serving(tmp_path / "k", {"List": b""}):
+        node.trainings = Trainings()
+        node.start()
+        assert [kind for _ in range(40) for kind, _ in node.tick()] == ["job_ended"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"jobs": 7},
+        {"jobs": [["71"]]},
+        {"jobs": [["71", "slurm", 7]]},
+        {"jobs": {"71": 1}},
+        {"boot_id": 7},
+    ],
+)
+def test_a_damaged_file_of_jobs_is_no_jobs(document: dict[str, Any], node: Node) -> None:
+    """The agent begins without it, and keeps jobs from then on."""
+    node.saved.append(document)
+    node.start()
+    node.map("71", 0)
+    assert node.tick() == [started("71", "GPU-0")]
+    assert node.saved[-1]["jobs"] == [["71", "slurm", ["GPU-0"]]]
+
+
+def test_jobs_are_saved_when_they_change(node: Node) -> None:
+    """Not at each read."""
+    node.map("71", 0)
+    for _ in range(10):
+        node.tick()
+    assert len(node.saved) == 2
 
 
 def test_user_and_name_are_reported_once_they_are_known(node: Node) -> None:

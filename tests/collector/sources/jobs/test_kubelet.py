@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from collector.sources.jobs.gpus import Gpus
-from collector.sources.jobs.kubelet.client import Kubelet, KubeletError
+from collector.sources.jobs.kubelet.client import MAX_ID, Kubelet, KubeletError
 from collector.sources.jobs.kubelet.grpc import GrpcError, call
 from pipeline.frame import Device
 from tests.collector.sources.jobs.kubelet import GOLDEN, claim, listing, message, pod, serving
@@ -86,6 +86,40 @@ def test_a_device_that_is_not_here_is_nobody_s(path: Path, device_id: str) -> No
     """An id the node does not know is left out; it never lands on another GPU."""
     with serving(path, {"List": listing(pod("a", [device_id]))}):
         assert held(path) == []
+
+
+def test_a_device_that_no_gpu_has_is_unread(path: Path) -> None:
+    """A pod on the second compute instance of a MIG instance has no labels: its device id is
+    counted once, as is any other that is not here. One that is no GPU's is not.
+    """
+    pods = listing(
+        pod("a", ["MIG-bbbb", UUIDS[0]]),
+        pod("b", ["MIG-bbbb", "GPU-" + "9" * 1000]),
+        pod("c", ["eth0"], resource="example.com/nic"),
+    )
+    kubelet = Kubelet(path)
+    with serving(path, {"List": pods}):
+        assert [h.facts["pod"] for h in kubelet.holdings(GPUS)] == ["a"]
+        reported = [(u.reason, u.device[:8], u.field) for u in kubelet.unread]
+        assert reported == [
+            ("unknown GPU", "MIG-bbbb", "kubelet"),
+            ("unknown GPU", "GPU-9999", "kubelet"),
+        ]
+        assert max(len(u.device) for u in kubelet.unread) == MAX_ID
+
+
+def test_nothing_is_unread_before_any_gpu_is_known(path: Path) -> None:
+    """The kubelet may answer before the driver does; a later answer reports only what it lacks."""
+    kubelet = Kubelet(path)
+    answer = [listing(pod("a", ["MIG-bbbb"]))]
+    with serving(path, {"List": lambda _request, _context: answer[0]}):
+        assert kubelet.holdings(Gpus([])) == []
+        assert kubelet.unread == []
+        kubelet.holdings(GPUS)
+        assert len(kubelet.unread) == 1
+        answer[0] = listing(pod("a", [UUIDS[0]]))
+        kubelet.holdings(GPUS)
+        assert kubelet.unread == []
 
 
 def test_only_gpus_count(path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from collector.sources.jobs.gpus import Gpus
-from collector.sources.jobs.slurm.mapping import MAX_BYTES, MAX_LINES, JobMapping
+from collector.sources.jobs.slurm import mapping as job_mapping
+from collector.sources.jobs.slurm.mapping import MAX_BYTES, MAX_FILES, MAX_LINES, JobMapping
 from pipeline.frame import Device
 
 UUID, INSTANCE = (
@@ -133,6 +134,52 @@ def test_a_huge_file_makes_few_jobs(tmp_path: Path, text: str) -> None:
     """Series are bounded whatever a file contains."""
     put(tmp_path, n0=text)
     assert len(held(tmp_path)) <= MAX_LINES
+
+
+def reasons(mapping: JobMapping) -> list[tuple[str, str]]:
+    """What was not read, and in which file."""
+    return [(u.reason, u.device) for u in mapping.unread]
+
+
+def test_foreign_files_take_no_place_of_a_gpu_s(tmp_path: Path) -> None:
+    """Whatever else lies in the folder, and however much of it, every GPU's file is read."""
+    for number in range(2 * MAX_FILES):
+        (tmp_path / f"{number:03}.tmp").touch()
+        (tmp_path / f"{1000 + number}").touch()
+    put(tmp_path, n0="71\n", n1="72\n")
+    mapping = JobMapping(tmp_path)
+    assert [h.uuid for h in mapping.holdings(GPUS)] == ["GPU-0", "GPU-1"]
+    assert reasons(mapping) == []
+
+
+def test_files_beyond_the_most_are_reported(tmp_path: Path) -> None:
+    """Series are bounded, and what that costs is no secret."""
+    for job in range(MAX_FILES + 1):
+        (tmp_path / f"job-{job}").touch()
+    mapping = JobMapping(tmp_path)
+    list(mapping.holdings(GPUS))
+    assert reasons(mapping) == [("too many files", "")]
+
+
+def test_lines_beyond_the_most_are_reported(tmp_path: Path) -> None:
+    """The file is named; one with as many as are read is not."""
+    put(tmp_path, n0="\n".join(map(str, range(MAX_LINES + 1))))
+    put(tmp_path, n1="\n".join(map(str, range(MAX_LINES))))
+    mapping = JobMapping(tmp_path)
+    assert len(list(mapping.holdings(GPUS))) == 2 * MAX_LINES
+    assert reasons(mapping) == [("too many lines", "0")]
+
+
+def test_entries_beyond_the_most_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that somebody filled costs a bounded look."""
+    monkeypatch.setattr(job_mapping, "MAX_ENTRIES", 3)
+    for number in range(4):
+        (tmp_path / f"{number}.tmp").touch()
+    mapping = JobMapping(tmp_path)
+    assert list(mapping.holdings(GPUS)) == []
+    assert reasons(mapping) == [("too many entries", "")]
 
 
 def test_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -20,6 +20,7 @@ from collector.agent.judge import judge_of
 from collector.config.settings import Config, Personal
 from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
 from collector.node.inventory import Inventory
+from collector.node.job_processes import JobProcesses
 from collector.node.state import State
 from collector.sources.jobs.allocation import LONGEST, Allocation
 from collector.sources.jobs.gpus import Gpus
@@ -74,6 +75,7 @@ class House:
         *providers: AllocationProvider,
         hidden: Iterable[str] = (),
         jobs: JobLabels = JobLabels(),  # noqa: B008 - a frozen value
+        running: JobProcesses | None = None,
     ) -> None:
         self.clock, self.metrics, self.holders = FakeClock(), SelfMetrics(), GpuProcesses()
         self.holders.note([h100(n) for n in range(2)], ())
@@ -86,6 +88,7 @@ class House:
             holders=self.holders,
             inventory=inventory,
             hidden=hidden,
+            running=running,
         )
         dialect = DcgmDialect(Options(load(DEFAULT_FILE, "dcgm-4.8"), jobs=jobs), self.clock)
         self.page = Exposition(
@@ -190,6 +193,16 @@ def test_processes_of_a_pod_are_those_of_the_gpu_it_has_alone(tmp_path: Path) ->
         for row, d in enumerate(reading.devices)
     }
     assert found == {"a": 3, "b": None, "c": None}
+
+
+def test_a_device_of_a_pod_that_no_gpu_has_is_unread(tmp_path: Path) -> None:
+    """It is counted for as long as the pod has it, and the pod's other devices are read."""
+    strange = "MIG-00000000-0000-0000-0000-000000000000"
+    with serving(tmp_path / "k", {"List": listing(pod("a", [h100(0).id, strange]))}):
+        house = House(KubeletProvider(tmp_path / "k", (), "on", FakeClock(), SelfMetrics()))
+        reading = house.tick()
+    assert [(u.reason, u.device) for u in reading.unread] == [("unknown GPU", strange)]
+    assert [d.attributes["pod"] for d in reading.frames[0].devices] == ["a"]
 
 
 def test_a_job_change_is_shown_at_the_next_read() -> None:
@@ -366,6 +379,58 @@ def test_series_are_bounded_whatever_providers_report() -> None:
     house = House(Answers(*(job(str(n)) for n in range(1000))))
     assert [u.reason for u in house.tick().unread] == ["too many jobs"]
     assert len(house.shown()) == MAX_HOLDINGS
+
+
+EVE: dict[str, Callable[[int, int], Allocation]] = {
+    "user2": lambda n, gpu: replace(job(f"a{n}", gpu, evidence="environment"), owner=2),
+    "user2 with processes": lambda n, gpu: replace(job(f"a{n}", gpu, evidence="process"), owner=2),
+    "eve": lambda n, gpu: held_by_pod(gpu, {"namespace": "eve", "pod": f"a{n}"}),
+}
+ADA: dict[str, Callable[[int], Allocation]] = {
+    "user1": lambda gpu: replace(job("71", gpu), owner=1),
+    "ada": lambda gpu: held_by_pod(gpu, {"namespace": "ada", "job": "71", "pod": "z"}),
+    "the prolog alone": lambda gpu: job("71", gpu, evidence="mapping"),
+}
+
+
+@pytest.mark.parametrize("ada", ADA)
+@pytest.mark.parametrize("eve", EVE)
+def test_a_flood_of_one_tenants_jobs_takes_no_gpu_from_another(ada: str, eve: str) -> None:
+    """All GPUs of its job are shown and reported; whose jobs are left out is shown too."""
+    flood = [EVE[eve](n, gpu) for n in range(300) for gpu in range(2)]
+    house = House(Answers(*flood, *map(ADA[ada], range(2))))
+    reading = house.tick()
+    shown = [s["uuid"] for s in house.shown() if s.get("job") == "71"]
+    assert shown == [h100(gpu).id for gpu in range(2)]
+    assert len(house.shown()) == MAX_HOLDINGS
+    assert [(u.reason, u.field) for u in reading.unread] == [("too many jobs", "346 more")]
+    cut = dict(dict(house.metrics.series())[agent.TENANT_CUT])
+    assert {tenant for _, tenant, _ in cut} - {"_other"} == {eve.partition(" ")[0]}
+    assert sum(cut.values()) == 346
+    gpus = [e.attributes["gpus"] for e in reading.events if e.attributes["job"] == "71"]
+    # A GPU on which processes of many jobs are is nobody's, whichever of them are shown.
+    assert gpus == ([] if "processes" in eve else [f"{h100(0).id} {h100(1).id}"])
+
+
+def test_a_pod_whose_neighbours_are_left_out_does_not_have_their_processes() -> None:
+    """It shares its GPU, also where the rows of the others are not shown."""
+    others = [held_by_pod(n // 300, {"namespace": "eve", "pod": f"a{n}"}) for n in range(301)]
+    own = held_by_pod(1, {"namespace": "ada", "pod": "z", "job": "ml/llm"})
+    running = JobProcesses()
+    house = House(Answers(*others, own), running=running)
+    house.pids(1, 2, gpu=1)
+    frame = house.tick().frames[0]
+    (row,) = (n for n, d in enumerate(frame.devices) if d.attributes["namespace"] == "ada")
+    assert frame.value("processes", row) is None
+    assert running.look() == {}
+
+
+def test_of_one_tenants_jobs_the_surest_stay() -> None:
+    """Its claims take no place of what is known of it."""
+    claims = [replace(job(f"a{n}", evidence="environment"), owner=1) for n in range(300)]
+    house = House(Answers(*claims, replace(job("z", gpu=1), owner=1)))
+    house.tick()
+    assert "z" in [s["job"] for s in house.shown()]
 
 
 def test_what_is_hidden_leaves_the_source_by_no_way() -> None:

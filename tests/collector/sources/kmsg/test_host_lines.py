@@ -348,6 +348,31 @@ def feed(joiner: Joiner, *texts: str) -> list[tuple[str, dict[str, Value]]]:
     return [(happening.kind, dict(happening.facts)) for happening in found if happening]
 
 
+POD = "/kubepods.slice/kubepods-pod1b9f7c1e_0000_4000_8000_00000000000a.slice/cri-x.scope"
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "job"),
+    [
+        (POD, "processes of a job", None),
+        ("/system.slice/slurmstepd.scope/job_71/step_0/user", "processes of a job", "71"),
+        ("/slurm/uid_1000/job_77", "processes of a job", "77"),
+        ("/user.slice/user-1000.slice/session-3.scope", "processes of a job", None),
+        ("/system.slice/sshd.service", "processes", None),
+        (f"/system.slice/sshd.service{POD}", "processes", None),
+        ("/", "processes", None),
+    ],
+)
+def test_the_limit_of_a_job_or_a_pod_is_no_want_of_the_kernel(
+    group: str, resource: str, job: str | None
+) -> None:
+    """What the node's own services have no room for is; a path counts at its root alone."""
+    parsed = parse_text(f"cgroup: fork rejected by pids controller in {group}")
+    assert parsed is not None
+    assert (parsed.facts["resource"], parsed.facts.get("job")) == (resource, job)
+    assert parsed.facts["cgroup"] == group
+
+
 AER = "pcieport 0000:b7:01.0: AER: Corrected error message received from 0000:b8:00.0"
 BUS = "nvidia 0000:b8:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"
 

@@ -105,6 +105,15 @@ def test_link_event_belongs_to_the_port_of_the_function(node: Node) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["", " ibp94s0", " eth0"])
+def test_the_link_of_a_virtual_function_is_not_that_of_the_port(node: Node, name: str) -> None:
+    """A function in a pod, whose net device may have any name, also the host's."""
+    node.inventory.learn("ib_port", [port("mlx5_0", "0000:5e:00.0", "ibp94s0")])
+    node.ring.print(f"mlx5_core 0000:5e:00.2{name}: Link down")
+    node.ring.print("mlx5_core 0000:5e:00.0 renamed0: Link down")
+    assert [e.device.kind for e in events(node.source())] == ["node", "ib_port"]
+
+
 def test_pcie_error_belongs_to_gpu_or_port(node: Node) -> None:
     """AER names an address: it may be a GPU, a port, or a bridge of the node."""
     node.inventory.learn("ib_port", [port("mlx5_0", "0000:5e:00.0")])
@@ -142,6 +151,15 @@ def test_an_event_belongs_to_the_part_that_its_line_names(
     node.ring.print(line)
     (event,) = events(node.source())
     assert event.device.kind == device
+
+
+@pytest.mark.parametrize("way", ["down", "up"])
+def test_a_bonded_interface_is_a_claim(node: Node, way: str) -> None:
+    """A job may have a bond of its own, with a device that is called like the host's."""
+    node.inventory.learn("ib_port", [port("mlx5_0", "0000:5e:00.0", "ibp94s0")])
+    node.ring.print(f"bond0: (slave ibp94s0): link status definitely {way}")
+    (event,) = events(node.source())
+    assert (event.kind, event.attributes["claims"]) == ("kernel_log_untrusted", f"link_{way}")
 
 
 def test_storage_servers_do_not_hide_each_other(node: Node) -> None:

@@ -1,114 +1,150 @@
-"""Settings of jobs are looked at seldom, and only what is new is reported."""
+"""Settings of jobs are looked at seldom, only what is new is reported, and no tenant costs another
+its look.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Event
 from typing import Any
 
-from collector.node.trainings import Training, Trainings
+import pytest
+
+from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.settings_watch import (
     AGAIN_S,
     EVERY_S,
-    MAX_DOCUMENT,
+    SLOW,
+    JobSettings,
+    KnownJob,
+    Round,
     SettingsWatch,
-    Triage,
     aside,
 )
+from collector.sources.tenants.desk import LookLostError, Who
 from pipeline.clock import Instant
 from pipeline.frame import Device
 from tests.wait import PATIENCE_S
 
 NODE, AT = Device("n1", "node", "n1"), Instant(5, 5)
-POD = "1b9f7c1e-0000-4000-8000-00000000000a"
+WRONG: list[Any] = [{"level": "wrong"}]
 
 
-class Looks:
-    """What a look finds, and how many there were."""
+class FakeLooks:
+    """What looks find, why the looks at some jobs are lost, and what was asked in which round."""
 
     def __init__(self) -> None:
-        self.found: Mapping[str, Any] = {"71.0": {"ranks": 2, "problems": [{"level": "wrong"}]}}
-        self.count = 0
+        self.problems: list[Any] = WRONG
+        self.lost: dict[str, str] = {}
+        self.rounds: list[list[str]] = [[]]
 
-    def __call__(self) -> Mapping[str, Any]:
-        self.count += 1
-        if not self.found:
-            raise OSError("away")
-        return self.found
+    def of(self, job: KnownJob) -> JobSettings:
+        self.rounds[-1].append(job.name)
+        if reason := self.lost.get(job.name):
+            raise LookLostError(reason, "away")
+        return JobSettings(len(job.processes), json.dumps(self.problems))
+
+    def rest(self) -> None:
+        self.rounds.append([])
 
 
-def at_once(triage: Triage) -> Future[Mapping[str, Any]]:
-    """A look that is over when it has begun."""
-    looking: Future[Mapping[str, Any]] = Future()
-    try:
-        looking.set_result(triage())
-    except OSError as error:
-        looking.set_exception(error)
+def job(name: str, *pids: int, tenant: str = "user7", version: str = "2.27.3") -> KnownJob:
+    """A job of these processes."""
+    found = tuple(Found(pid, pid, 7, "python", 1.0, name, 0) for pid in pids)
+    return KnownJob(name, Who(name, tenant), found, (version,) * len(pids))
+
+
+def at_once(look: Callable[[], Round]) -> Future[Round]:
+    """A round that is over when it has begun."""
+    looking: Future[Round] = Future()
+    looking.set_result(look())
     return looking
 
 
-def reported(watch: SettingsWatch, now_s: float, *pids: int) -> list[tuple[str, list[Any]]]:
+def reported(
+    watch: SettingsWatch, now_s: float, jobs: Sequence[KnownJob]
+) -> list[tuple[str, list[Any]]]:
     """Job and problems of each event."""
     return [
         (str(event.attributes["job"]), json.loads(str(event.attributes["document"])))
-        for event in watch.read(frozenset(pids), now_s, AT)
+        for event in watch.read(jobs, now_s, AT)
     ]
 
 
 def test_a_job_is_reported_when_something_else_is_known_of_it() -> None:
-    """After ten minutes, or one where processes came or went; a look that fails costs nothing."""
-    looks = Looks()
-    watch = SettingsWatch(looks, NODE, Trainings(), at_once)
-    assert reported(watch, 0.0) == []
-    assert reported(watch, 0.0, 1, 2) == [("71.0", [{"level": "wrong"}])]
-    assert reported(watch, EVERY_S - 1, 1, 2) == []
-    assert reported(watch, EVERY_S, 1, 2) == []
-    assert looks.count == 2
-    assert reported(watch, EVERY_S + AGAIN_S, 1, 2, 3) == []
-    assert looks.count == 3
-    looks.found = {}
-    assert reported(watch, 3 * EVERY_S, 1) == []
-    looks.found = {"71.0": {"ranks": 2, "problems": []}}
-    assert reported(watch, 4 * EVERY_S, 1) == [("71.0", [])]
+    """After ten minutes, or one where processes came, went, or their version became known; a look
+    that is lost costs nothing.
+    """
+    looks = FakeLooks()
+    watch = SettingsWatch(looks, NODE, at_once)
+    assert reported(watch, 0.0, []) == []
+    assert reported(watch, 0.0, [job("71.0", 1, 2, version="")]) == [("71.0", WRONG)]
+    assert reported(watch, AGAIN_S - 1, [job("71.0", 1, 2)]) == []
+    assert (reported(watch, AGAIN_S, [job("71.0", 1, 2)]), len(looks.rounds)) == ([], 3)
+    assert reported(watch, AGAIN_S + EVERY_S - 1, [job("71.0", 1, 2)]) == []
+    assert (reported(watch, AGAIN_S + EVERY_S, [job("71.0", 1, 2)]), len(looks.rounds)) == ([], 4)
+    assert (reported(watch, 2 * EVERY_S, [job("71.0", 1)]), len(looks.rounds)) == ([], 5)
+    looks.lost = {"71.0": "time"}
+    assert reported(watch, 3 * EVERY_S, [job("71.0", 1)]) == []
+    looks.lost = {}
+    assert reported(watch, 4 * EVERY_S, [job("71.0", 1)]) == []
+    looks.problems = []
+    assert reported(watch, 5 * EVERY_S, [job("71.0", 1)]) == [("71.0", [])]
 
 
-def test_nobody_waits_for_a_look_that_jobs_make_last() -> None:
-    """Reading goes on; the look's answer comes with a later reading, and no second one begins."""
-    looks, over = Looks(), Event()
+def test_nobody_waits_for_a_round_that_jobs_make_last() -> None:
+    """Reading goes on; what was found comes with a later reading, without the jobs that ended
+    meanwhile, and no second round begins.
+    """
+    looks, over = FakeLooks(), Event()
+    begun: list[Future[Round]] = []
 
-    def slow() -> Mapping[str, Any]:
-        assert over.wait(PATIENCE_S)
-        return looks()
+    def start(look: Callable[[], Round]) -> Future[Round]:
+        def slow() -> Round:
+            assert over.wait(PATIENCE_S)
+            return look()
 
-    begun = []
-
-    def start(triage: Triage) -> Future[Mapping[str, Any]]:
-        begun.append(aside(triage))
+        begun.append(aside(slow))
         return begun[-1]
 
-    watch = SettingsWatch(slow, NODE, Trainings(), start)
-    assert reported(watch, 0.0, 1) == reported(watch, 2 * EVERY_S, 1) == []
+    watch, jobs = SettingsWatch(looks, NODE, start), [job("71.0", 1), job("72.0", 2)]
+    assert reported(watch, 0.0, jobs) == reported(watch, 2 * EVERY_S, jobs) == []
     over.set()
     begun[0].result(PATIENCE_S)
-    assert reported(watch, 2 * EVERY_S + 1, 1) == [("71.0", [{"level": "wrong"}])]
+    assert reported(watch, 2 * EVERY_S + 1, jobs[:1]) == [("71.0", WRONG)]
     assert len(begun) == 1
 
 
-def test_a_problem_without_end_hides_no_other() -> None:
-    """A job may set a variable to as much as it likes."""
-    looks = Looks()
-    looks.found = {"71": {"ranks": 1, "problems": [{"why": "x" * MAX_DOCUMENT}, {"why": "y"}]}}
-    assert reported(SettingsWatch(looks, NODE, Trainings(), at_once), 0.0, 1) == [
-        ("71", [{"why": "y"}])
-    ]
+@pytest.mark.parametrize("reason", sorted(SLOW))
+def test_a_tenant_that_keeps_others_waiting_costs_them_one_look_a_round(reason: str) -> None:
+    """Its other jobs come first in the next round, so that one of them does not hide the rest."""
+    looks = FakeLooks()
+    watch = SettingsWatch(looks, NODE, at_once)
+    evil = [job(f"a{number}", number, tenant="user666") for number in range(3)]
+    jobs = [*evil, job("z1", 8), job("z2", 9)]
+    looks.lost = {"a0": reason}
+    assert [name for name, _ in reported(watch, 0.0, jobs)] == ["z1", "z2"]
+    assert {name for name, _ in reported(watch, EVERY_S, jobs)} == {"a1", "a2"}
+    assert looks.rounds[:2] == [["a0", "z1", "z2"], ["a1", "z1", "a2", "z2", "a0"]]
 
 
-def test_a_pod_is_its_training() -> None:
-    """As everywhere."""
-    trainings, looks = Trainings(), Looks()
-    trainings.learn({}, {POD: Training("ml/llm.1a2b", "ml", "llm", "PyTorchJob")})
-    looks.found = {f"pod{POD}": {"ranks": 1, "problems": []}}
-    watch = SettingsWatch(looks, NODE, trainings, at_once)
-    assert reported(watch, 0.0, 1) == [("ml/llm.1a2b", [])]
+@pytest.mark.parametrize("reason", ["withheld", "budget", "failed", "stuck"])
+def test_a_look_that_kept_nobody_waiting_costs_only_itself(reason: str) -> None:
+    """The tenant's other jobs are looked at in the same round."""
+    looks = FakeLooks()
+    looks.lost = {"a0": reason}
+    watch = SettingsWatch(looks, NODE, at_once)
+    assert reported(watch, 0.0, [job("a0", 1), job("a1", 2)]) == [("a1", WRONG)]
+
+
+def test_a_round_that_fails_is_made_again() -> None:
+    """An error of the look itself, in the thread, ends nothing but that round."""
+    looks = FakeLooks()
+    failed: Future[Round] = Future()
+    failed.set_exception(RuntimeError("the look failed"))
+    first = [failed]
+    watch = SettingsWatch(looks, NODE, lambda look: first.pop() if first else at_once(look))
+    assert reported(watch, 0.0, [job("71", 1)]) == []
+    assert reported(watch, EVERY_S, [job("71", 1)]) == [("71", WRONG)]

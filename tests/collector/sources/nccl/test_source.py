@@ -18,6 +18,7 @@ from collector.sources.nccl.ras.answering import Check, anybody
 from collector.sources.nccl.ras.policy import Mode
 from collector.sources.nccl.ras_poller import MAX_TRIES
 from collector.sources.nccl.reader import NcclReader
+from collector.sources.nccl.settings_watch import JobSettings, KnownJob
 from collector.sources.nccl.source import SCAN_S, NcclSource
 from collector.sources.nccl.suspicion import Suspicions
 from collector.sources.tenants.desk import LocalDesk
@@ -26,7 +27,7 @@ from pipeline.finding import Finding
 from pipeline.frame import Device
 from pipeline.nccl.report import Report
 from pipeline.nccl.wire import reports_in
-from pipeline.observation import Observation, Reading
+from pipeline.observation import Event, Observation, Reading
 from pipeline.selfmetrics import SelfMetrics
 from simulator.nccl.job import Job, Seat, build
 from simulator.nccl.json_reply import render_json
@@ -354,3 +355,52 @@ def test_pods_of_equal_pids_are_one_job(tmp_path: Path) -> None:
     assert [m.world_rank for m in members if m.host == peers[0].host] == list(range(8))
     assert {m.world_rank for m in members if m.host == "10.9.9.9"} == {-1}
     bench.source.close()
+
+
+class FakeSettings:
+    """Finds nothing wrong, and keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.asked: list[KnownJob] = []
+
+    def of(self, job: KnownJob) -> JobSettings:
+        self.asked.append(job)
+        return JobSettings(len(job.processes), "[]")
+
+    def rest(self) -> None:
+        """Nothing to end."""
+
+
+def test_settings_are_looked_at_by_job_with_versions_that_are_known(tmp_path: Path) -> None:
+    """A claim to another user's job is a job apart, as in all other events, and no library is
+    searched for the look.
+    """
+    library = "/venv/libnccl.so.2"
+    bench, looks = Bench(tmp_path / "proc", library=library), FakeSettings()
+    environ = "SLURM_JOB_ID=71 RANK=0"
+    add_process(bench.proc, 9001, gpus=(1,), library=library, environ=environ, user=65_534)
+    desk = LocalDesk(NcclReader(bench.proc, find=lambda path, root: "2.30.7"))
+    source = NcclSource(
+        bench.proc,
+        "n1",
+        bench.clock,
+        bench.metrics,
+        suspicions=bench.board,
+        mode="off",
+        desk=desk,
+        settings=looks,
+    )
+    events: list[Event] = []
+
+    def reported() -> bool:
+        events.extend(one for one in source.read().events if one.kind == "nccl_settings")
+        return bool(events)
+
+    until(reported, "the end of the round")
+    assert len({event.attributes["job"] for event in events}) == 2
+    assert sorted(event.attributes["ranks"] for event in events) == [1, 8]
+    assert {(len(job.processes), set(job.versions) == {"2.30.7"}) for job in looks.asked} == {
+        (8, True),
+        (1, True),
+    }
+    assert {job.who.tenant for job in looks.asked} == {f"user{os.getuid()}", "user65534"}

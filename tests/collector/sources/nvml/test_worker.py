@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from collector.sources.nvml import wire, worker
-from collector.sources.nvml.starvation import Starvation
 from collector.sources.nvml.wire import Message, pack_document
 from collector.sources.nvml.worker import ChildLostError, Deadlines, Worker
 from pipeline.child import python
+from pipeline.starvation import Starvation
 
 pytestmark = pytest.mark.slow
 

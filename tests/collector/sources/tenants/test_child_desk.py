@@ -24,11 +24,18 @@ MEMORY = 64 << 20
 class Bench:
     """A desk with a clock that is set by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: str = "", start_s: float = PATIENCE_S) -> None:
         self.now_s = 1000.0
         self.metrics = SelfMetrics()
-        reader = ReaderOf("tests.collector.sources.tenants.victim", MEMORY, ("so",))
-        self.desk = ChildDesk("nccl", reader, self.metrics, Cuts(self.metrics), lambda: self.now_s)
+        reader = ReaderOf("tests.collector.sources.tenants.victim", MEMORY, ("so", start))
+        self.desk = ChildDesk(
+            "nccl",
+            reader,
+            self.metrics,
+            Cuts(self.metrics),
+            lambda: self.now_s,
+            start_s=start_s,
+        )
 
     def calls(self, who: Who = ALICE) -> int:
         """How often the child has answered in its life."""
@@ -128,3 +135,26 @@ def test_a_death_names_the_process_that_was_looked_at(bench: Bench) -> None:
 def test_what_a_library_prints_is_no_message(bench: Bench) -> None:
     """Standard output is not the pipe."""
     assert bench.desk.ask(Victim.chatter, ALICE, PATIENCE_S) == 7
+
+
+def test_the_time_that_the_child_takes_to_start_is_not_of_the_look() -> None:
+    """A node under load starts a process in seconds: no tenant is cut for that."""
+    bench = Bench(start="1")
+    try:
+        assert bench.desk.ask(Victim.calls, ALICE, 0.5, "it is") == ("so it is", 1)
+    finally:
+        bench.desk.close()
+
+
+def test_a_child_that_does_not_start_is_no_tenants_doing() -> None:
+    """The look is lost, and tried again with the next."""
+    bench = Bench(start="never", start_s=0.2)
+    try:
+        for _ in range(2):
+            assert bench.loses(Victim.chatter) == "start"
+            bench.metrics.replace(agent.TENANT_LOOKS_LOST, {})
+        assert bench.desk.pid is None
+        bench.desk.tend()
+        assert bench.metrics.value(agent.TENANT_CUT, "666", "user65534", "child") is None
+    finally:
+        bench.desk.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 from collector.sources.tenants.desk import Mark
 
@@ -70,6 +71,10 @@ class Victim:
         return "x" * (1 << 20)
 
 
-def reader(mark: Mark, word: str) -> Victim:
-    """The reader of a child."""
+def reader(mark: Mark, word: str, start: str = "") -> Victim:
+    """The reader of a child. ``start``: CPU seconds that it takes to begin, or "never"."""
+    if start == "never":
+        signal.pause()
+    while time.process_time() < float(start or 0):
+        pass
     return Victim(mark, word)

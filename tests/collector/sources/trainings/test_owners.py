@@ -226,13 +226,78 @@ def test_a_uid_that_nobody_confirmed_reaches_no_other_namespace() -> None:
     assert len({one.id for one in found if one}) == 2
 
 
-def test_a_job_of_slurm_in_a_pod_is_that_job() -> None:
-    """slurm-bridge: one job under two names is counted once, under Slurm's."""
+def bridged(pod: Json, where: str) -> Json:
+    """With what slurm-bridge writes into its labels or annotations."""
+    pod["metadata"].setdefault(where, {})["scheduler.slinky.slurm.net/slurm-jobid"] = "4711"
+    return pod
+
+
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_a_job_of_slurm_in_a_pod_is_that_job_where_only_slurm_bridge_names_it(where: str) -> None:
+    """In a namespace that the operator lists, one job under two names is counted once, under
+    Slurm's.
+    """
     cluster = Cluster()
-    pod = cluster.pod("a", annotations={"scheduler.slinky.slurm.net/slurm-jobid": "4711"})
-    found = training(cluster, pod)
+    owners = Owners(cluster.objects.get, bridges=["ml"])
+    found = owners.training(bridged(cluster.pod("a"), where))
     assert found is not None
     assert found.id == "4711"
+
+
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+@pytest.mark.parametrize("bridges", [(), ("slurm",), ("ML", "m", "")])
+@pytest.mark.parametrize("make", [pytorch_job, pod_group])
+def test_a_pod_elsewhere_joins_no_job_of_slurm_by_its_own_word(
+    where: str, bridges: tuple[str, ...], make: Callable[[Cluster], Json]
+) -> None:
+    """Its training is what it would be without that label."""
+    cluster = Cluster()
+    pod = make(cluster)
+    owners = Owners(cluster.objects.get, bridges=bridges)
+    before = owners.training(pod)
+    assert before is not None
+    assert owners.training(bridged(pod, where)) == before
+    assert owners.training(bridged(cluster.pod("b"), where)) is None
+
+
+@pytest.mark.parametrize("opaque", [False, True])
+@pytest.mark.parametrize("first", ["ml", "eve"])
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"apiVersion": "kubeflow.org/v9", "name": "zz"},
+        {"name": "zz"},
+        {"apiVersion": "batch/v1", "kind": "Job"},
+        {},
+    ],
+    ids=["version", "name", "kind", "same"],
+)
+def test_a_reference_to_the_owner_of_another_namespace_changes_and_joins_nothing(
+    forged: Json, first: str, *, opaque: bool
+) -> None:
+    """Whichever pod is listed first: what the API server said about a name in one namespace is no
+    answer about another.
+    """
+    cluster = Cluster()
+    honest = pytorch_job(cluster)
+    expected = Owners(cluster.objects.get, opaque=opaque).training(honest)
+    reference = {**honest["metadata"]["ownerReferences"][0], **forged}
+    hostile = {
+        "metadata": {
+            "namespace": "eve",
+            "name": "b",
+            "uid": "ffffffff-pod",
+            "ownerReferences": [reference],
+        }
+    }
+    owners = Owners(cluster.objects.get, opaque=opaque)
+    pods = {"ml": honest, "eve": hostile}
+    found = {name: owners.training(pods[name]) for name in sorted(pods, key=lambda n: n != first)}
+    assert found["ml"] == expected
+    assert found["eve"] is not None
+    assert expected is not None
+    assert found["eve"].id != expected.id
+    assert found["eve"].uid != expected.uid
 
 
 def test_a_chain_in_a_circle_ends() -> None:

@@ -64,7 +64,7 @@ def test_pods_of_this_node_have_their_training(server: ClusterServer, cluster: C
     assert trainings.of(Pod("ml", "web")) is trainings.of(Pod("ml", "llm-worker-1")) is None
     assert (reading.events, reading.unread) == ((), ())
     assert all(request.startswith("GET ") for request in server.requests)
-    assert len(server.requests) == 2  # the list and the PyTorchJob
+    assert len(server.requests) == 3  # the lists of live and ended pods, and the PyTorchJob
 
     server.refuse = 503
     with pytest.raises(OSError, match="503"):
@@ -134,16 +134,27 @@ def test_names_that_are_hidden_are_in_no_event(cluster: Cluster) -> None:
     assert trainings.of(Pod("ml", "llm-master-0")) is not None
 
 
+@pytest.mark.parametrize(("bridges", "ids"), [((), set()), (("ml",), {"4711"})])
+def test_a_pod_is_a_job_of_slurm_in_the_namespaces_that_are_listed(
+    cluster: Cluster, bridges: tuple[str, ...], ids: set[str]
+) -> None:
+    """`sources.trainings.slurm_bridge_namespaces`; elsewhere anybody may set that label."""
+    trainings = Trainings()
+    cluster.pod("bare", labels={"scheduler.slinky.slurm.net/slurm-jobid": "4711"})
+    source_of(cluster, trainings, bridges=bridges).read()
+    found = trainings.of(Pod("ml", "bare"))
+    assert ({found.id} if found else set()) == ids
+
+
 @pytest.mark.parametrize(
     "answer",
     [
         {},
         {"items": None},
         {"items": [], "metadata": {"continue": "x"}},
-        {"items": [{}] * 5000},
         {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"},
     ],
-    ids=["empty", "none", "cut", "huge", "expired"],
+    ids=["empty", "none", "cut", "expired"],
 )
 def test_an_answer_that_is_no_complete_list_changes_nothing(
     cluster: Cluster, answer: dict[str, Any]

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from collector.node.job_processes import JobProcesses
+from collector.sources.tenants.cuts import Cuts
 from collector.sources.waits import bounded
 from collector.sources.waits.source import MAX_DISKS, MAX_JOBS, MAX_MOUNTS, WaitsSource
+from pipeline.catalog import agent
 from pipeline.frame import Frame
 from pipeline.observation import Unread
+from pipeline.selfmetrics import SelfMetrics
 from tests.collector.sources.waits import recorded
 from tests.fakes import FakeClock
 
@@ -29,7 +32,10 @@ class Machine:
     def __init__(self, root: Path) -> None:
         self.proc, self.sys, self._pids = root / "proc", root / "sys", dict[str, int]()
         self.running = JobProcesses()
-        self.source = WaitsSource(self.proc, self.sys, "n1", FakeClock(), self.running)
+        self.metrics = SelfMetrics()
+        self.source = WaitsSource(
+            self.proc, self.sys, "n1", FakeClock(), self.running, cuts=Cuts(self.metrics)
+        )
 
     def write(self, path: Path, text: str) -> Path:
         """A file of the tree."""
@@ -148,6 +154,27 @@ def test_more_than_is_kept_is_said(machine: Machine) -> None:
     assert [len(frame.devices) for frame in reading.frames] == [MAX_JOBS, MAX_MOUNTS, MAX_DISKS]
     assert {one.reason for one in reading.unread} == {"too many"}
     assert reading.frames[1].devices[0].attributes["mountpoint"] == "/m0"
+
+
+@pytest.mark.slow
+def test_many_jobs_of_one_user_hide_no_other_users_wait(machine: Machine) -> None:
+    """Whatever they are called; whose are left out is shown."""
+    machine.job("z", SLURM.format(1))
+    group = (machine.proc / "100/cgroup").read_text()
+    pids = {"z": 100} | {f"{n:03}": 101 + n for n in range(2 * MAX_JOBS)}
+    for pid in pids.values():
+        machine.write(machine.proc / str(pid) / "cgroup", group)
+    owners = {job: "user1" if job == "z" else "user2" for job in pids}
+    machine.running.learn(pids.items(), owners)
+    (frame,) = machine.source.read().frames
+    assert len(frame.devices) == MAX_JOBS
+    assert "z" in [device.attributes["job"] for device in frame.devices]
+    cut = [machine.metrics.value(agent.TENANT_CUT, job, "user2", "jobs") for job in pids]
+    assert cut.count(1) == 32  # MAX_SERIES: the rest is summed
+    assert machine.metrics.value(agent.TENANT_CUT, "_other", "_other", "jobs") == MAX_JOBS + 1 - 32
+    machine.running.learn([("z", 100)])
+    machine.source.read()
+    assert machine.metrics.value(agent.TENANT_CUT, "_other", "_other", "jobs") is None
 
 
 def test_a_line_of_a_megabyte_is_passed_over(machine: Machine) -> None:

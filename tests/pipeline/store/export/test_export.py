@@ -284,6 +284,16 @@ def test_sums_hold_and_equal_contents_give_equal_files(store: Store, tmp_path: P
     assert (tmp_path / "case.zip").read_bytes() == first
 
 
+def test_a_table_may_be_larger_than_the_old_form_of_a_zip(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two gigabytes, here a thousand bytes."""
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 1_000)
+    store.second()
+    archive = store.out(about_time(HOUR), tmp_path)
+    assert max(map(len, archive.files.values())) > 1_000
+
+
 def test_the_readme_describes_the_export(store: Store, tmp_path: Path) -> None:
     """Versions, serial number, units, and every column of every table in it."""
     store.second(store.event(0, "xid", code=31))

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.replay import replay
+from pipeline.store.files import footer
 from pipeline.store.files.live import live_files
-from pipeline.store.files.parquet import ForeignError, named, read
+from pipeline.store.files.parquet import DiskError, ForeignError, named, read
 from pipeline.store.files.quarantine import quarantine
 from pipeline.store.keep.compact import compact
 from tests.pipeline.store.days import files, later, two_days
@@ -103,7 +104,7 @@ def test_a_file_of_a_newer_version_is_left_where_it_is(tmp_path: Path) -> None:
     other, *_ = live_files(tmp_path, "ib_port")
     newer(other)
     done = compact(later(tmp_path))
-    assert (done.quarantined, done.newer) == ([], [other])
+    assert (done.quarantined, done.waiting) == ([], {other: "newer"})
     assert other.exists()
     assert len(files(tmp_path, "ib_port")) > 1
     assert files(tmp_path, "node") == ["c1-n1-day-0001.parquet"]
@@ -203,14 +204,66 @@ def test_a_flipped_bit_in_the_footer_is_refused_by_name(tmp_path: Path) -> None:
                 assert b"tocsin.footer" not in hurt
 
 
-def test_the_systems_own_trouble_is_not_the_files(tmp_path: Path) -> None:
-    """A disk that fails, or too many open files, is no reason to move a file: pyarrow's
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.ENOMEM])
+def test_the_systems_own_trouble_is_not_the_files(tmp_path: Path, number: int) -> None:
+    """A full disk, or too many open files, is no reason to move a file: pyarrow's
     own errors have no number.
     """
-    with pytest.raises(OSError, match="5"), named(tmp_path):
-        raise OSError(errno.EIO, "Input/output error")
+    with pytest.raises(OSError, match="words") as caught, named(tmp_path):
+        raise OSError(number, "words")
+    assert caught.value.errno == number
     with pytest.raises(ForeignError), named(tmp_path):
         raise OSError("Couldn't deserialize thrift")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EUCLEAN, errno.EBADMSG])
+def test_bytes_that_the_disk_cannot_give_are_one_files_trouble(tmp_path: Path, number: int) -> None:
+    """Named as a damaged file is, and still an error of the system."""
+    with pytest.raises(DiskError) as caught, named(tmp_path / "f"):
+        raise OSError(number, "words")
+    assert isinstance(caught.value, ForeignError)
+    assert isinstance(caught.value, OSError)
+    assert (caught.value.path, str(caught.value)) == (
+        tmp_path / "f",
+        f"{tmp_path / 'f'}: cannot be read: [Errno {number}] words",
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["pages", "footer"])
+def test_compaction_goes_on_without_a_file_that_the_disk_cannot_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Its day waits, as the disk may be back tomorrow, and every other day is one file a table."""
+    two_days(tmp_path)
+    bad, *others = live_files(tmp_path, "ib_port")
+
+    class Rotten(pq.ParquetFile):  # type: ignore[misc]
+        def __init__(self, source: Path, **options: object) -> None:
+            self._rotten = source == bad
+            super().__init__(source, **options)
+
+        def read_row_group(self, *args: object, **options: object) -> object:
+            if self._rotten:
+                raise OSError(errno.EIO, "Error reading bytes from file")
+            return super().read_row_group(*args, **options)
+
+    def is_whole(path: Path) -> bool:
+        if path == bad:
+            raise OSError(errno.EIO, "Input/output error")
+        return True
+
+    if where == "pages":
+        monkeypatch.setattr(pq, "ParquetFile", Rotten)
+    else:
+        monkeypatch.setattr(footer, "is_whole", is_whole)
+    done = compact(later(tmp_path))
+    assert (done.waiting, done.quarantined) == ({bad: "disk"}, [])
+    assert bad.exists()
+    left = {path.relative_to(tmp_path).parts[1] for path in others}
+    assert len(left) == 2
+    whole = [path for path in live_files(tmp_path, "ib_port") if "-day-" in path.name]
+    assert {path.parent.name for path in whole} == left - {bad.parent.parent.name}
 
 
 @pytest.mark.slow

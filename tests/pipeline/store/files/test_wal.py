@@ -230,3 +230,18 @@ def test_after_a_failed_write_the_segment_is_whole_and_goes_on(
         (0, 0.0),
         (2, 2.0),
     ]
+
+
+def test_a_text_that_is_not_utf_8_costs_its_own_characters_only(tmp_path: Path) -> None:
+    """Of a device, an event, a finding or a source; the log goes on."""
+    log, half = Log(tmp_path), "a\udcffb"
+    odd = replace(gpu(1), id=half, attributes={"name": half})
+    frame = replace(log.frame({"power_milliwatts": 1.0}), devices=(odd,))
+    seen = observed(log.clock, frame)
+    seen = replace(seen, events=(Event(0, 0, odd, "xid", {"message": half}),), error=half)
+    log.wal.write(seen, (replace(FINDING, device=odd, summary=half),))
+    log.wal.write(observed(log.clock), ())
+    log.wal.close()
+    (read, (finding,)), _ = log.read()
+    assert (read.frames[0].devices[0].id, read.events[0].attributes["message"]) == ("a?b", "a?b")
+    assert (read.error, finding.device.id, finding.summary) == ("a?b", "a?b", "a?b")

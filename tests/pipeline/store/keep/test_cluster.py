@@ -4,6 +4,7 @@ every reader at every moment.
 
 from __future__ import annotations
 
+import errno
 import io
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.store.files import footer
 from pipeline.store.keep import cluster
 from pipeline.store.keep.cluster import EXPIRE_US, ORPHAN_US, Cluster, Merged
 from pipeline.store.query.store import Store
@@ -21,6 +23,7 @@ from pipeline.store.remote.manifest import Manifest, live_objects
 from pipeline.store.remote.objects import Directory, Objects
 from tests.fakes import gpu_frame, observed
 from tests.pipeline.store.days import MIDNIGHT_NS, at, seen, two_days
+from tests.pipeline.store.files.test_quarantine import newer
 from tests.pipeline.store.keep.test_seal import store
 
 MIDNIGHT_US = MIDNIGHT_NS // 1000
@@ -58,6 +61,15 @@ class Watched:
     def remove(self, key: str) -> None:
         self._objects.remove(key)
         self._after(f"remove {key}")
+
+
+class Unanswered(Watched):
+    """A store whose answer to a manifest's put is lost, and which says of the second try that the
+    name is taken.
+    """
+
+    def put(self, key: str, file: Path) -> bool:
+        return super().put(key, file) and "manifest-" not in key
 
 
 class Fleet:
@@ -248,6 +260,30 @@ def test_two_compactors_at_once_do_no_harm(fleet: Fleet) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("more", [b"", b" "], ids=["its own", "another that names them"])
+def test_merged_files_that_the_manifest_there_names_are_never_removed(
+    fleet: Fleet, more: bytes
+) -> None:
+    """A compactor whose manifest was written but not answered for has won: its files stay, also
+    when the nodes' own have gone.
+    """
+    before = rows(fleet.objects)
+
+    def written(what: str) -> None:
+        if "manifest-" in what:
+            path = fleet.root / what.removeprefix("put ")
+            path.write_bytes(path.read_bytes() + more)
+
+    done = fleet.compact(72, Unanswered(fleet.objects, written))
+    assert (done.hours > 0) == (not more)
+    assert rows(fleet.objects) == before
+    fleet.compact(72 + EXPIRE_US / HOUR_US + 0.1)
+    assert not fleet.files("node/**/*.parquet")
+    assert rows(fleet.objects) == before
+    assert Store(fleet.root).sql("SELECT count(*) FROM node").item() == len(before)
+
+
+@pytest.mark.slow
 def test_what_a_killed_run_left_goes_a_day_later(fleet: Fleet) -> None:
     """Files that no manifest names are garbage, unless a writer is about to name them."""
     folder = fleet.root / "compacted/node/date=2027-01-15/hour=01"
@@ -263,17 +299,12 @@ def test_what_a_killed_run_left_goes_a_day_later(fleet: Fleet) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("newer", [False, True], ids=["damaged", "newer catalogue"])
 def test_a_source_that_cannot_be_merged_is_named_and_left(
-    fleet: Fleet, newer: bool, caplog: pytest.LogCaptureFixture
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It stays where it is forever, does not hold up its hour, and is logged once."""
     bad = fleet.files("node/*/hour=01/*.parquet")[0]
-    if newer:
-        table = pq.read_table(bad, partitioning=None)
-        pq.write_table(table.append_column("new_celsius", pa.array([1] * len(table))), bad)
-    else:
-        bad.write_bytes(bad.read_bytes()[:-30])
+    bad.write_bytes(bad.read_bytes()[:-30])
     done = fleet.compact()
     assert list(done.damaged) == [bad.name]
     assert caplog.text.count(bad.name) == 1
@@ -282,6 +313,63 @@ def test_a_source_that_cannot_be_merged_is_named_and_left(
     fleet.compact(200)
     assert fleet.files("node/*/hour=01/*.parquet") == [bad]
     assert rows(fleet.objects)
+
+
+def with_a_new_column(path: Path) -> None:
+    """Of a catalogue that this version does not know."""
+    table = pq.read_table(path, partitioning=None)
+    pq.write_table(table.append_column("new_celsius", pa.array([1] * len(table))), path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [with_a_new_column, newer], ids=["catalogue", "layout"])
+def test_a_source_of_a_newer_version_stays_and_is_read_until_a_newer_compactor_takes_it(
+    fleet: Fleet, change: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """An older compactor merges the rest of the hour around it, and says so."""
+    before, source = rows(fleet.objects), fleet.files("node/*/hour=01/*.parquet")[0]
+    known = source.read_bytes()
+    change(source)
+    for hour in (72, 200):
+        done = fleet.compact(hour)
+        assert (done.newer, done.damaged) == ([source.name], {})
+        assert caplog.text.count(source.name) == 1
+        caplog.clear()
+        assert rows(fleet.objects) == before
+        store = Store(fleet.root)
+        missing = len(before) - store.sql("SELECT count(*) FROM node").item()
+        assert (missing > 0) == (change is newer) == any(source.name in w for w in store.left_out)
+    assert fleet.files("node/*/hour=01/*.parquet") == [source]
+    source.write_bytes(known)  # to a newer compactor it is like any other
+    assert fleet.compact(201).sources == 1
+    assert rows(fleet.objects) == before
+
+
+@pytest.mark.slow
+def test_a_source_alone_in_its_hour_and_of_a_newer_version_makes_no_manifest(fleet: Fleet) -> None:
+    """There is nothing to say, however often a compactor comes by."""
+    for path in fleet.files("node/*/hour=01/*.parquet"):
+        with_a_new_column(path)
+    fleet.compact()
+    assert not fleet.files("compacted/node/*/hour=01/*")
+
+
+@pytest.mark.slow
+def test_a_disk_that_fails_under_a_compactor_damages_no_source(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be read is a copy: the run ends, and the next one merges the source."""
+    before = rows(fleet.objects)
+
+    def fails(_: Path) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(footer, "is_whole", fails)
+        with pytest.raises(OSError, match="Input/output error"):
+            fleet.compact()
+    assert fleet.compact().damaged == {}
+    assert rows(fleet.objects) == before
 
 
 @pytest.mark.slow

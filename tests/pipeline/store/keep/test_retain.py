@@ -353,7 +353,7 @@ def test_what_is_not_ours_is_never_removed(tmp_path: Path) -> None:
         "c1-n1-day-0004.parquet",
         "report.parquet",
     ]
-    assert report.skipped == {"no_file": 2, "name": 1, "newer": 1}
+    assert report.skipped == {"no_file": 2, "name": 1, "newer": 1, "disk": 0}
     assert f"{ours.parent / 'report.parquet'}: not a name of ours" in report.skipped_names
     metrics = SelfMetrics()
     Upkeep.from_json(report.to_json()).publish(metrics, MIDNIGHT_NS)

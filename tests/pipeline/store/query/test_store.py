@@ -4,6 +4,9 @@ files named, other catalogues read.
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.catalog import KINDS, fields_of
+from pipeline.child import run
 from pipeline.frame import frame_of
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.files.parquet import write
@@ -30,6 +34,8 @@ from pipeline.store.remote.upload_plan import Target
 from tests.fakes import FakeClock, gpu, observed
 from tests.pipeline.store.days import DAY, MIDNIGHT_NS, at, later, seen, two_days
 from tests.pipeline.store.keep.test_seal import Seen, store
+from tests.sources import ROOT
+from tests.wait import PATIENCE_S
 
 FIRST_DAY = datetime.fromtimestamp(MIDNIGHT_NS / 1e9, UTC)
 COUNT = pl.len().alias("rows")
@@ -77,10 +83,15 @@ def test_a_window_and_a_device_are_all_that_is_read(
     decode = scan.Scan._decode
 
     def counting(
-        self: scan.Scan, file: places.Stored, opened: pq.ParquetFile, groups: list[int]
+        self: scan.Scan,
+        file: places.Stored,
+        opened: pq.ParquetFile,
+        groups: list[int],
+        *,
+        certain: bool,
     ) -> object:
         decoded.append(sum(opened.metadata.row_group(group).num_rows for group in groups))
-        return decode(self, file, opened, groups)
+        return decode(self, file, opened, groups, certain=certain)
 
     monkeypatch.setattr(scan.Scan, "_decode", counting)
     asked = Store(tmp_path).table(
@@ -482,3 +493,44 @@ def test_a_directory_that_a_cluster_shares_counts_each_row_once(tmp_path: Path) 
     manifest.write_text("{")
     with pytest.raises(RefusedError, match="manifest-"):
         count(Store(tmp_path).table("ib_port"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("SELECT count(*) FROM (SELECT seq FROM ib_port LIMIT 25) AS x WHERE seq % 2 = 0", "below"),
+        ("SELECT count(*) FROM (SELECT seq FROM ib_port WHERE seq % 2 = 0 LIMIT 25) AS x", "above"),
+    ],
+)
+def test_a_limit_holds_where_it_stands(tmp_path: Path, text: str, answer: str) -> None:
+    """Below a condition it takes the first rows of all, above it the first that meet it."""
+    two_days(tmp_path)
+    first = Store(tmp_path).table("ib_port").select("seq").collect()["seq"].head(25)
+    expected = {"below": (first % 2 == 0).sum(), "above": 25}[answer]
+    assert expected
+    assert Store(tmp_path).sql(text).item() == expected
+
+
+FEW = """
+import resource, sys
+from pipeline.store.query.store import Store
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), 4096))
+print(Store(sys.argv[1]).sql("SELECT count(*) FROM events").item())
+"""
+
+
+@pytest.mark.slow
+def test_a_day_of_more_files_than_a_process_usually_has_is_read(tmp_path: Path) -> None:
+    """An import has a file for each node and hour: the soft limit is raised for them."""
+    two_days(tmp_path)
+    first = next(path for path in sorted(tmp_path.glob("events/date=*/hour=*/*.parquet")))
+    for number in range(300):
+        name = first.name.replace("-n1-", f"-other{number}-")
+        assert name != first.name
+        shutil.copy(first, first.with_name(name))
+    counted = Store(tmp_path).sql("SELECT count(*) FROM events").item()
+    program = [sys.executable, "-c", FEW, str(tmp_path), "200"]
+    done = run(program, timeout_s=PATIENCE_S, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.stdout.decode().strip() == str(counted), done.stderr.decode()
+    assert counted > 300

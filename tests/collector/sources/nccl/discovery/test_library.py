@@ -38,16 +38,16 @@ def test_a_link_out_of_the_container_is_refused(tmp_path: Path) -> None:
 
 def test_each_file_is_looked_into_once() -> None:
     """Eight ranks map the same library; a name with a version needs no look."""
-    asked: list[str] = []
+    asked: list[tuple[int, str]] = []
 
-    def find(root: Path, path: str) -> str:
-        asked.append(f"{root}{path}")
+    def find(pid: int, path: str) -> str:
+        asked.append((pid, path))
         return "2.29.2"
 
-    versions = Versions(Path("/proc"), find)
+    versions = Versions(find)
     wheel = Library("/venv/libnccl.so.2", "08:01", 7)
     assert versions.known(wheel) is None
     assert versions.look(wheel, 812) == "2.29.2"
     assert versions.known(Library("/other/name/libnccl.so.2", "08:01", 7)) == "2.29.2"
     assert versions.known(Library("/usr/lib/libnccl.so.2.18.5", "08:01", 8)) == "2.18.5"
-    assert asked == ["/proc/812/root/venv/libnccl.so.2"]
+    assert asked == [(812, "/venv/libnccl.so.2")]

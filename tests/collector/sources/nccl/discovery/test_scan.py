@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.sources.nccl.discovery.identity import Owner
 from collector.sources.nccl.discovery.procfs import Library, mapped
 from collector.sources.nccl.discovery.scan import FIRST_PAUSE_S, MAX_PAUSE_S, TENANT_S, Scanner
 from pipeline.clock import SECOND_NS
@@ -85,6 +86,44 @@ def test_secrets_in_an_environment_are_not_kept(proc: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "environ",
+    [
+        "SLURM_JOB_ID=71",
+        "SLURM_JOB_ID=71 SLURM_STEP_ID=0",
+        "SLURM_JOB_ID=ml/llm.1a2b3c4d",
+        "SLURM_JOB_ID=user1000::71 TORCHELASTIC_RUN_ID=exp7",
+        "TORCHELASTIC_RUN_ID=exp7 MASTER_ADDR=n1",
+        "",
+    ],
+)
+@pytest.mark.parametrize(
+    "cgroup",
+    [
+        "0::/kubepods/burstable/pod0a1b2c3d-1111-2222-3333-444455556666/x",
+        "0::/kubepods.slice/kubepods-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-o-1.scope",
+    ],
+)
+def test_a_process_in_a_pod_is_of_that_pod_whatever_job_it_claims(
+    proc: Path, environ: str, cgroup: str
+) -> None:
+    """Its environment is the tenant's, its control group the kernel's."""
+    add_process(proc, 5, gpus=(0,), environ=environ, cgroup=cgroup)
+    (found,) = Scanner(proc).scan(0).processes
+    pod = "pod0a1b2c3d-1111-2222-3333-444455556666"
+    assert found.owner == Owner(pod, 1000, pod, sure=True)
+
+
+@pytest.mark.parametrize("group", ["job_71/step_0", "s0123456789ABC/step_0"])
+def test_a_step_of_a_slurmd_that_runs_in_a_pod_is_a_claim(proc: Path, group: str) -> None:
+    """It keeps its name, as a job inside that pod."""
+    pod = "pod0a1b2c3d-1111-2222-3333-444455556666"
+    cgroup = f"0::/kubepods/burstable/{pod}/x/system.slice/slurmstepd.scope/{group}/user/task_0"
+    add_process(proc, 5, gpus=(0,), environ="SLURM_JOB_ID=71 SLURM_STEP_ID=0", cgroup=cgroup)
+    (found,) = Scanner(proc).scan(0).processes
+    assert found.owner == Owner(pod, 1000, "71.0", sure=False)
+
+
+@pytest.mark.parametrize(
     ("environ", "cgroup", "job"),
     [
         ("SLURM_JOB_ID=71", "0::/", "71"),
@@ -105,7 +144,7 @@ def test_secrets_in_an_environment_are_not_kept(proc: Path) -> None:
 def test_a_job_is_known_by_its_scheduler_or_launcher(
     proc: Path, environ: str, cgroup: str, job: str
 ) -> None:
-    """Slurm first, then the pod, then torchrun, then the address of rank 0."""
+    """Slurm first, where it is no pod, then the pod, then torchrun, then the address of rank 0."""
     add_process(proc, 5, gpus=(0,), environ=environ, cgroup=cgroup)
     assert Scanner(proc).scan(0).processes[0].job == job
 

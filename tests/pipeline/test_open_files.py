@@ -12,9 +12,10 @@ from tests.sources import ROOT
 PROGRAM = """
 import logging, resource, sys
 logging.basicConfig(format="%(message)s")
-from collector.agent.limits import raise_open_files
+from pipeline.open_files import raise_open_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
-print(raise_open_files(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+soft = raise_open_files("not every port's counters may be read")
+print(soft, *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 

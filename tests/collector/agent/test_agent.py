@@ -1,0 +1,70 @@
+"""The agent's parts together, with no thread of theirs started but the engine's."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.agent.agent import Agent
+from collector.agent.environment import simulated
+from collector.agent.notify import Notifier
+from collector.config.settings import Config
+from detectors.kit import snapshot
+from pipeline.observation import Event
+from tests.fakes import gpu
+
+SAID = Event(0, 0, gpu(), "maintenance_started", {"reason": "cordoned", "user": "ada"})
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    """One of a simulated node that is not there."""
+    config = Config()
+    config = msgspec.structs.replace(
+        config, storage=msgspec.structs.replace(config.storage, path=str(tmp_path / "store"))
+    )
+    environment = simulated(tmp_path / "node", "hgx-h100", {"NODE_NAME": "n1"})
+    made = Agent(config, lambda: config, Notifier({}), environment, None)
+    yield made
+    made._engine.close()
+
+
+@pytest.mark.slow  # an engine that starts starts the driver's process
+def test_what_is_said_during_a_reload_reaches_an_engine_that_remembers_or_is_to_be_said_again(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the memory is there nothing is taken; after it numbers go on where they ended."""
+    answers: list[bool] = []
+
+    def load(*memory: Any) -> object:
+        answers.append(agent._publish([SAID]))
+        return snapshot.load(*memory)
+
+    monkeypatch.setattr("collector.agent.agent.load", load)
+    assert agent._publish([SAID])
+    before = agent._engine.seq
+    engine, dialect = agent._build(agent._config)
+    asyncio.run(agent._swap(agent._config, engine, dialect, agent._web))
+    assert answers == [False]
+    assert agent._publish([SAID])
+    assert agent._engine is engine
+    assert engine.seq > before
+
+
+def test_what_operators_say_waits_for_no_disk(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is synced in the thread that publishes, which holds the engine's lock."""
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", lambda _: synced.append(threading.get_ident()))
+    assert agent._publish([SAID])
+    assert agent._runtime.state.pending == ["maintenance"]
+    agent._runtime.state.write()
+    assert agent._runtime.state.pending == []
+    assert len(synced) == 1
