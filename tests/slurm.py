@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.parts import missing, need
+from tests.ports import free_ports
 from tests.servers import Server
 from tests.slurmdbd import Accounting
 from tests.slurmdbd import fit as accounting_fit
@@ -92,7 +93,7 @@ class Slurm:
         self.configuration = directory / "slurm.conf"
         self._stack = contextlib.ExitStack()
         self._servers: list[Server] = []
-        self.accounting = Accounting(directory, *_free_ports(2)) if accounting else None
+        self.accounting = Accounting(directory, *free_ports(2)) if accounting else None
         self._daemon = contextlib.ExitStack()  # of slurmdbd
         self._write(more + (self.accounting.slurm_conf() if self.accounting else ""))
 
@@ -195,7 +196,7 @@ class Slurm:
         (self.directory / "munge" / "key").write_bytes(secrets.token_bytes(1024))
         (self.directory / "munge" / "key").chmod(0o400)
         host = socket.gethostname().partition(".")[0]
-        port, *ports = _free_ports(1 + len(self.nodes))
+        port, *ports = free_ports(1 + len(self.nodes))
         known = [
             (
                 f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={at} CPUs=16 "
@@ -304,11 +305,3 @@ def slurm(
 
 def _range(names: Sequence[str]) -> str:
     return f"{names[0][:3]}[{names[0][3:]}-{names[-1][3:]}]"
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for free in taken:
-            free.bind(("127.0.0.1", 0))
-        return [free.getsockname()[1] for free in taken]

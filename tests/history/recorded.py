@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import numpy as np
 from history.site.http import Http
 from history.site.series import Series, SiteError, clean
 from tests.parts import Part, need
+from tests.ports import free_port
 from tests.servers import Server
 from tests.wait import PATIENCE_S
 
@@ -71,12 +71,6 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
-
-
 def _answers(url: str) -> bool:
     try:
         return Http(url, sleep=lambda _: None).get("").status == 200
@@ -113,7 +107,7 @@ def serving(
     """A real Prometheus on these blocks; its URL."""
     file = folder / "prometheus.yml"
     file.write_text(f"global: {config or '{}'}\n")
-    url = f"http://127.0.0.1:{_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     argv = [
         part("prometheus", "prometheus"),
         f"--config.file={file}",
@@ -132,7 +126,7 @@ def serving(
 @contextmanager
 def victoria(recorded: Recorded, folder: Path, prefix: str = "") -> Iterator[str]:
     """A real VictoriaMetrics that has the history; its URL, below a path where one is given."""
-    address = f"127.0.0.1:{_port()}"
+    address = f"127.0.0.1:{free_port()}"
     argv = [
         need("victoria-metrics", "victoria-metrics"),
         f"-storageDataPath={folder / 'victoria'}",

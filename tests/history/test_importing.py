@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import socket
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +33,7 @@ from tests.fakes import FakeClock
 from tests.history.recorded import Recorded, Samples, prometheus
 from tests.history.site import BEGIN_MS, HOUR_MS, gpu_labels, node, scrapes
 from tests.pipeline.dcgm.nodes import BUSY, Node, busy, gpu
+from tests.ports import free_port
 from tests.stack.bad_day import node_exporter
 
 HOUR = (BEGIN_MS, BEGIN_MS + HOUR_MS)
@@ -90,8 +90,7 @@ def test_a_page_of_node_exporter_gives_the_counters_that_our_own_reader_reads(
     tree = Sysfs(tmp_path / "sys")
     values = {f.name: f.id * 1000 + 1 for f in fields_of("ib_port") if f.type == "counter"}
     tree.add(counters=values)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with node_exporter(tree.root, port, tmp_path / "log") as server:
         http = Http(f"http://127.0.0.1:{port}", sleep=lambda _: None)
         page = server.until(lambda: _page(http), "its page")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.parts import missing
+from tests.ports import free_port
 from tests.servers import Server
 
 BUCKET = "tocsin-test"
@@ -41,14 +42,6 @@ def fresh_bucket(port: int) -> None:
             urllib.request.Request(f"http://127.0.0.1:{port}/{path}", method=method)
         ) as answer:
             assert answer.status == 200
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
 
 
 def _answers(port: int) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 import subprocess
 import threading
 import urllib.parse
@@ -34,6 +33,7 @@ from tests.agents import AgentProcess
 from tests.golden import FOLDER
 from tests.parts import Part, need, newer
 from tests.pipeline.dcgm.nodes import busy, gpu
+from tests.ports import free_port
 from tests.servers import Server
 from tests.wait import PATIENCE_S, until
 
@@ -122,8 +122,7 @@ class Prometheus:
         *,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_port()}"
         config = config or {
             "global": {"scrape_interval": "1s"},
             "scrape_configs": [{"job_name": "n", "static_configs": [{"targets": [target]}]}],

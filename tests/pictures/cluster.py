@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.agents import AgentProcess
-from tests.integration.moto import free_port
 from tests.integration.test_prometheus import Prometheus
+from tests.ports import free_port
 from tests.sources import ROOT
 from tests.stack.bad_day import node_exporter
 from tests.wait import until

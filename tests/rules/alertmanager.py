@@ -10,10 +10,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from socket import create_server
 from typing import Any
 
 from tests.parts import Part, need
+from tests.ports import free_port
 from tests.servers import Server
 from tests.wait import PATIENCE_S
 
@@ -61,8 +61,7 @@ class Alertmanager:
     def __init__(
         self, folder: Path, receivers: Receivers, part: Part = need, config: str = ""
     ) -> None:
-        with create_server(("127.0.0.1", 0)) as free:
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_port()}"
         text = config or CONFIG.read_text(encoding="utf-8")
         text = text.replace("127.0.0.1:9099", receivers.address)
         text = re.sub(r"group_wait: \w+", "group_wait: 1s", text)

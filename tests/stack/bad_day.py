@@ -21,9 +21,9 @@ from simulator.day import Day, load_day
 from simulator.node import Node
 from simulator.profile import load_profile
 from tests.agents import AgentProcess
-from tests.integration.moto import free_port
 from tests.integration.test_prometheus import Prometheus
 from tests.parts import need
+from tests.ports import free_port
 from tests.rules.alertmanager import Alertmanager, Receivers
 from tests.servers import Server
 from tests.sources import ROOT

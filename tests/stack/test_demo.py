@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from simulator.simulate import inject
-from tests.integration.moto import free_port
+from tests.ports import free_port
 from tests.sources import ROOT
 from tests.wait import PATIENCE_S, until
 

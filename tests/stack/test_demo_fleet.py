@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.moto import free_port
+from tests.ports import free_port, free_ports
 from tests.sources import ROOT
 from tests.wait import PATIENCE_S, until
 
@@ -45,13 +45,10 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 def two_ports() -> int:
     """The first of two free ports in a row."""
-    while True:
-        port = free_port()
-        try:
-            socket.create_server(("127.0.0.1", port + 1)).close()
-        except OSError:
-            continue
-        return port
+    first, second = free_ports(2)
+    while second != first + 1:
+        first, second = second, free_port()
+    return first
 
 
 def status(url: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,13 +11,14 @@ from nats import errors
 from nats.js.errors import APIError
 
 from tests.nats import Nats
+from tests.ports import free_ports
 from tests.wait import until
 
 
 @contextmanager
 def three(folder: Path) -> Iterator[list[Nats]]:
     """Servers s0, s1 and s2 with the stream of the bus on each."""
-    ports = _ports(3)
+    ports = free_ports(3)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
     with ExitStack() as stack:
         servers = []
@@ -46,14 +46,6 @@ def leader_of(stream: str, servers: Sequence[Nats]) -> Nats:
             return ""  # while they vote
 
     return servers[int(until(led, "an election").removeprefix("s"))]
-
-
-def _ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _made(server: Nats) -> bool:
