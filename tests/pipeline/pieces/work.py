@@ -45,24 +45,29 @@ def die_once(tried: Path, *, dies: bool) -> None:
 
 @dataclass(frozen=True)
 class Dying:
-    """Any piece, whose first worker is killed half-way: when the work is done, and its result is
-    not given yet.
+    """Any piece; ``dies``: its first worker is killed half-way, when the work is done, and its
+    result is not given yet.
     """
 
     work: Callable[[Any], Any]
     argument: Any
     tried: Path
+    dies: bool
 
 
 def dying(task: Dying) -> object:
     """The result of the piece."""
     result = task.work(task.argument)
-    die_once(task.tried, dies=True)
+    die_once(task.tried, dies=task.dies)
     return result
 
 
 class Killing:
-    """An executor whose pieces all lose their first worker; ``folder`` notes the attempts."""
+    """An executor whose first pieces, up to MAX_KILLED, lose their first worker; ``folder`` notes
+    the attempts.
+    """
+
+    MAX_KILLED = 3  # another worker takes seconds to start
 
     def __init__(self, executor: Executor, folder: Path) -> None:
         self._executor, self._folder, self.slots = executor, folder, executor.slots
@@ -72,7 +77,15 @@ class Killing:
     ) -> Generator[Done[Any], None, None]:
         """As the interface says."""
         tasks = [
-            Piece(piece.name, Dying(work, piece.argument, self._folder / f"{number}.tried"))
+            Piece(
+                piece.name,
+                Dying(
+                    work,
+                    piece.argument,
+                    self._folder / f"{number:03d}.tried",
+                    dies=number < self.MAX_KILLED,
+                ),
+            )
             for number, piece in enumerate(pieces)
         ]
         return self._executor.run(dying, tasks)
