@@ -34,7 +34,8 @@ class Labels:
     def __init__(self, state: State, metrics: SelfMetrics, settings: Detectors) -> None:
         self._state, self._metrics, self._settings = state, metrics, settings
         self._ledger = Ledger()
-        for row in state.load(DOCUMENT).get("labels", ()):
+        rows = state.load(DOCUMENT).get("labels", ())
+        for row in rows if isinstance(rows, list) else ():
             try:
                 label = Label(**{**row, "detectors": tuple(row["detectors"])})
                 self._ledger.take(label)

@@ -4,6 +4,7 @@ shown as a metric and on the page.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
 from pipeline.selfmetrics import SelfMetrics
+
+log = logging.getLogger("tocsin.state")
 
 DOCUMENT = "maintenance"
 
@@ -50,8 +53,13 @@ class OutOfService:
     def __init__(self, state: State, metrics: SelfMetrics) -> None:
         self._state, self._metrics = state, metrics
         self._out: dict[Device, Out] = {}
-        for row in state.load(DOCUMENT).get("out", ()):
-            out = Out(**row)
+        rows = state.load(DOCUMENT).get("out", ())
+        for row in rows if isinstance(rows, list) else ():
+            try:
+                out = _kept(row)
+            except (KeyError, TypeError, ValueError) as error:
+                log.warning("an entry of the file %s cannot be read, left out: %r", DOCUMENT, error)
+                continue
             self._out[out.device] = out
         self._show()
 
@@ -97,6 +105,18 @@ class OutOfService:
         self._metrics.replace(
             agent.MAINTENANCE, {(device.kind, device.id): 1.0 for device in self._out}
         )
+
+
+def _kept(row: Any) -> Out:
+    """An entry of the file; what a later version adds to it is passed over.
+
+    KeyError, TypeError or ValueError where it is none.
+    """
+    host, kind, identity, reason, user = (
+        str(row[name]) for name in ("host", "kind", "id", "reason", "user")
+    )
+    since_ns, until_ns = int(row["since_ns"]), int(row["until_ns"])
+    return Out(host, kind, identity, since_ns, until_ns, reason, user)
 
 
 def started(out: Out, time_ns: int, mono_ns: int) -> Event:
