@@ -56,6 +56,8 @@ def _value(setting: Setting, given: RawSetting) -> object:
     )
     if setting.plain is Seconds:
         return Seconds.parse(value)
+    if isinstance(value, bool) and {"on", "off"} <= set(setting.choices):
+        value = "on" if value else "off"  # YAML 1.1 takes both words, without quotes, for booleans
     if isinstance(value, str) and setting.choices and value not in setting.choices:
         raise ValueError(f"expected one of {', '.join(setting.choices)}, got {value!r}")
     kinds = {name: type(one) for name, one in value.items()} if isinstance(value, dict) else {}

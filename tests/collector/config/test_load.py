@@ -171,6 +171,17 @@ def test_bad_files_are_refused_with_a_reason(text: str, said: str, tmp_path: Pat
     assert said in wrong[0]
 
 
+@pytest.mark.parametrize("word", ["on", "off"])
+def test_on_and_off_are_words_in_a_file_too(word: str, tmp_path: Path) -> None:
+    """They need no quotes where a setting has them as choices, as the documentation writes them."""
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        f"sources: {{nccl: {{ras: {word}}}}}\ngates: {{kubernetes: {{report: {word}}}}}\n"
+    )
+    config = load(Inputs(str(file))).config
+    assert (config.sources.nccl.ras, config.gates.kubernetes.report) == (word, word)
+
+
 def test_a_file_that_was_asked_for_must_be_there() -> None:
     """Only the default file may be missing."""
     with pytest.raises(ConfigError, match="No such file"):
