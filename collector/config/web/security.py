@@ -54,9 +54,9 @@ class WebFile:
         self._config = WebConfig()
         self._stamps: dict[Path, _Stamp | None] = {}
         self._said: set[str] = set()
-        self._limit = RateLimit()
+        self._limit = RateLimit()  # of the bucket in force
         self.error = ""
-        self.security = self._make()
+        self.security, self._limit = self._make()
 
     def look(self) -> bool:
         """True where another configuration came into force.
@@ -66,7 +66,7 @@ class WebFile:
         if all(_stamp(file) == stamp for file, stamp in self._stamps.items()):
             return False
         try:
-            made = self._make()
+            made, limit = self._make()
             refuse_less(self.security, made, str(self._file))
         except ConfigError as error:
             if str(error) != self.error:
@@ -77,11 +77,11 @@ class WebFile:
             self.error = str(error)
             return False
         log.info("web configuration reloaded: %s", self._file)
-        self.security, self.error = made, ""
+        self.security, self._limit, self.error = made, limit, ""
         return True
 
-    def _make(self) -> Security:
-        """What the files say.
+    def _make(self) -> tuple[Security, RateLimit]:
+        """What the files say, and the limit of its bucket.
 
         Each is stamped before it is read, so that a change in between is seen at the next look.
         """
@@ -96,7 +96,8 @@ class WebFile:
                 f"{self._file}: basic_auth_users without tls_server_config: "
                 "passwords travel in the clear"
             )
-        return Security(
+        limit = config.rate_limit or RateLimit()
+        made = Security(
             context=context,
             names=server.client_allowed_sans,
             users=config.basic_auth_users or {},
@@ -105,14 +106,14 @@ class WebFile:
                 for k, v in ((config.http_server_config or HttpServer()).headers or {}).items()
                 if v
             },
-            bucket=self._bucket(config.rate_limit or RateLimit()),
+            bucket=self._bucket(limit),
         )
+        return made, limit
 
     def _bucket(self, limit: RateLimit) -> Bucket | None:
         """The existing bucket, unless the limit has changed."""
         if limit == self._limit:
             return self.security.bucket if limit.seconds else None
-        self._limit = limit
         return Bucket(limit.seconds, limit.burst, now_s=time.monotonic()) if limit.seconds else None
 
     def _notice(self, text: str) -> None:

@@ -214,6 +214,19 @@ def test_a_limit_that_did_not_change_keeps_its_count(folder: Path) -> None:
     assert file.security.bucket is not before
 
 
+def test_a_limit_holds_once_its_file_is_taken_also_where_it_was_refused_before(
+    folder: Path,
+) -> None:
+    """A first try that was rejected for another reason does not switch the limit off."""
+    write(folder, without("rate_limit"))
+    file = WebFile(folder / "web.yml")
+    write(folder, without("basic_auth_users"))
+    assert not file.look()
+    write(folder, FULL)
+    assert file.look()
+    assert file.security.bucket is not None
+
+
 def test_a_configuration_that_everybody_may_write_is_refused(folder: Path) -> None:
     """Whoever can write it can let themselves in."""
     (folder / "web.yml").chmod(0o646)
