@@ -62,7 +62,7 @@ def parse(text: str) -> Page:
     some gauges as counters).
     """
     page = Page()
-    for line in text.splitlines():
+    for line in text.split("\n"):  # a label may have what else ends a line of text
         if not line.strip() or line.startswith("#"):
             continue
         try:
@@ -84,7 +84,7 @@ def not_an_exposition(page: Page, text: str) -> str:
     ('an HTML page', '')
     """
     series = sum(map(len, page.samples.values()))
-    comments = any(line.startswith(("# HELP ", "# TYPE ", "# EOF")) for line in text.splitlines())
+    comments = any(line.startswith(("# HELP ", "# TYPE ", "# EOF")) for line in text.split("\n"))
     if len(page.unreadable) <= series and (series or comments):
         return ""
     first = text.lstrip()[:1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pipeline.exposition.compare import differences, parse
 
 PAGE = """\
@@ -56,6 +58,14 @@ def test_a_line_with_a_stray_quote_costs_only_itself() -> None:
     broken = PAGE + 'DCGM_FI_DEV_GPU_TEMP{gpu="0",pod="a"b"} 40\n'
     assert parse(broken).unreadable == ['DCGM_FI_DEV_GPU_TEMP{gpu="0",pod="a"b"} 40']
     assert said(broken, PAGE) == []
+
+
+@pytest.mark.parametrize("odd", ["\r", "\x0b", "\x85", "\u2028"])
+def test_a_label_may_have_characters_that_end_a_line_elsewhere(odd: str) -> None:
+    """Only a newline ends a line of the text format; one with a carriage return before it too."""
+    page = parse(f'up{{pod="a{odd}b"}} 1\r\nup{{pod="c"}} 2\n')
+    values = {dict(labels)["pod"]: value for labels, value in page.samples["up"].items()}
+    assert (values, page.unreadable) == ({f"a{odd}b": 1.0, "c": 2.0}, [])
 
 
 def test_our_own_series_are_not_a_difference_but_new_dcgm_ones_are_told() -> None:
