@@ -112,6 +112,11 @@ class Engine:
         """Number of the next observation."""
         return self._seq
 
+    @property
+    def sources(self) -> frozenset[str]:
+        """Names of the sources that it reads."""
+        return frozenset(self._schedules)
+
     def start(self, first_seq: int | None = None) -> None:
         """Begin to read, every source in a lane of its own; the first
         observation gets this number.
@@ -239,6 +244,8 @@ class Engine:
         reading, error = self._guard.call("source", name, self._schedules[name].source.read)
         with self._plan:
             del self._busy[name]
+            if self._silent:  # another engine may be reading by now, or nobody
+                return
             if busy.overdue:  # already reported as given up: only the schedule needs to know
                 self._metrics.add(
                     agent.SOURCE_SKIPPED,

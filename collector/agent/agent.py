@@ -334,6 +334,7 @@ class Agent:
         old_engine, old_web = self._engine, self._web
         await asyncio.to_thread(old_engine.close, STOP_READS_S)
         self._runtime.exposition.configure(config.exposition.profile, periods_of(config), dialect)
+        self._runtime.forget(old_engine.sources - engine.sources)
         # Another configuration is no reason to forget.
         load(dump(old_engine.judge.memories), engine.judge.memories)
         self._runtime.follow(engine.judge)

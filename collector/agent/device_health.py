@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from detectors.incidents import Health, health_of
 from pipeline.catalog import agent
@@ -34,6 +34,11 @@ class DeviceHealthMetrics:
     def resume(self, incidents: Iterable[Incident]) -> None:
         """Continue with what was active when the agent stopped: it was counted then."""
         self._open = {incident.id for incident in incidents}
+        self._judge()
+
+    def forget(self, sources: Collection[str]) -> None:
+        """Leave out the devices of sources that are no longer read, but for what has findings."""
+        self._devices = {key: of for key, of in self._devices.items() if key[0] not in sources}
         self._judge()
 
     def write(

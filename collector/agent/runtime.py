@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +44,15 @@ log = logging.getLogger("tocsin.agent")
 # An observation waits so long for the store before it is shown: a write into the page cache takes
 # a millisecond, also where fifteen processes want the core; a disk that hangs costs this once.
 STORED_WITHIN_S = 0.25
+# Gauges of a source; its counters go on where it is read again.
+OF_SOURCES = (
+    agent.SOURCE_SUCCESS,
+    agent.SOURCE_LAST_SUCCESS,
+    agent.SOURCE_LATE,
+    agent.SOURCE_DURATION,
+    agent.SOURCE_UNREAD,
+    agent.SOURCE_BACKOFF,
+)
 
 
 class Runtime:
@@ -152,6 +161,18 @@ class Runtime:
         """Keep the memory of this judge, and show what it knows, from now on."""
         self._judge = judge
         self.snapshots.follow(judge)
+
+    def forget(self, sources: Collection[str]) -> None:
+        """Show nothing more of sources that are no longer read: neither an alert nor a verdict may
+        wait for them.
+        """
+        if not sources:
+            return
+        for metric in OF_SOURCES:
+            for name in sources:
+                self.metrics.replace(metric, {}, name)
+        self.exposition.forget(sources)
+        self.device_health.forget(sources)
 
     def start(self) -> None:
         """Begin to write."""

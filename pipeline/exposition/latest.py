@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -62,6 +62,16 @@ class Latest:
     def expect(self, periods: Mapping[str, float]) -> None:
         """How often each source is read from now on, seconds."""
         self._periods = dict(periods)
+
+    def forget(self, sources: Collection[str]) -> None:
+        """Drop the frames of sources that are no longer read."""
+        with self._lock:
+            gone = [key for key in self._frames if key[1] in sources]
+            for key in gone:
+                del self._frames[key], self._paces[key]
+            if gone:
+                self._generation += 1
+                self._attributes = _merge(self._frames.values())
 
     def write(self, observation: Observation) -> None:
         """Take over the frames of one observation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from threading import Lock
 from typing import Protocol
@@ -116,6 +116,12 @@ class Exposition:
             self._profile, self._dialect = profile, dialect
             self._frames = FramePage(profile)
             self._latest.expect(periods)
+
+    def forget(self, sources: Collection[str]) -> None:
+        """Show nothing more of sources that the configuration switched off, and not that they are
+        silent.
+        """
+        self._latest.forget(sources)
 
     def resume(self, findings: Sequence[Finding], incidents: Sequence[Incident]) -> None:
         """Continue to show what was open when the agent stopped."""

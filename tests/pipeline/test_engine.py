@@ -287,7 +287,7 @@ def test_first_reads_go_in_the_order_of_the_schedules() -> None:
 
 def test_what_comes_after_the_close_is_not_published() -> None:
     """After a reload another engine numbers the observations: a read that returns late
-    must not use a number again.
+    must not use a number again, nor show the source again, which may be switched off by then.
     """
     stuck, lanes = Stuck(), Lanes()
     house = House(stuck, wait=lanes.wait)
@@ -299,6 +299,7 @@ def test_what_comes_after_the_close_is_not_published() -> None:
     for lane in house.engine._threads:
         lane.join(PATIENCE_S)
     assert house.sink.observations == []
+    assert house.metrics.value(agent.SOURCE_LAST_SUCCESS, "stuck") is None
 
 
 def test_what_no_source_reads_is_published_as_an_observation_of_its_own() -> None:

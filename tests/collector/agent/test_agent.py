@@ -16,6 +16,7 @@ from collector.agent.environment import simulated
 from collector.agent.notify import Notifier
 from collector.config.settings import Config
 from detectors.kit import snapshot
+from pipeline.catalog.agent import SOURCE_LAST_SUCCESS
 from pipeline.observation import Event
 from tests.fakes import gpu
 
@@ -68,3 +69,17 @@ def test_what_operators_say_waits_for_no_disk(
     agent._runtime.state.write()
     assert agent._runtime.state.pending == []
     assert len(synced) == 1
+
+
+@pytest.mark.slow  # an engine that starts starts the driver's process
+def test_a_source_that_a_reload_switches_off_leaves_no_series(agent: Agent) -> None:
+    """Its last success, which no read renews, would be an alert after ten minutes."""
+    metrics, config = agent._runtime.metrics, agent._config
+    for name in ("infiniband", "host"):
+        metrics.set(SOURCE_LAST_SUCCESS, 1.0, name)
+    off = msgspec.structs.replace(config.sources.infiniband, enabled=False)
+    sources = msgspec.structs.replace(config.sources, infiniband=off)
+    config = msgspec.structs.replace(config, sources=sources)
+    asyncio.run(agent._swap(config, *agent._build(config), agent._web))
+    assert metrics.value(SOURCE_LAST_SUCCESS, "infiniband") is None
+    assert metrics.value(SOURCE_LAST_SUCCESS, "host") is not None
