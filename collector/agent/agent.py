@@ -24,7 +24,7 @@ from collector.agent.simulated_node import SimulatedNode
 from collector.agent.sources import Parts, schedules, topology_of
 from collector.config.links import Links
 from collector.config.raw_setting import ConfigError
-from collector.config.settings import Config
+from collector.config.settings import Config, Log
 from collector.config.web.security import WebFile
 from collector.control import Control
 from collector.integrations.reporters import Reporters
@@ -52,25 +52,38 @@ NOBODY_ELSE = 0o027  # what the agent writes shows whose jobs ran: its own user 
 CANNOT_START = (ConfigError, ListenError, DirectoryTakenError)
 
 
-def main(config: Config, reload: Callable[[], Config] | None = None) -> int:
+def main(
+    config: Config,
+    reload: Callable[[], Config] | None = None,
+    set_up_log: Callable[[Log], object] = lambda _: None,
+) -> int:
     """Run until a signal ends it; the exit code: 0 stopped by a signal with everything kept, 1
-    could not start, or stopped while the disk refused to keep something.
+    could not start, or stopped while the disk refused to keep something. ``set_up_log`` is called
+    when a reload changes the section ``log``.
     """
     try:
-        return asyncio.run(_run(config, reload or (lambda: config), Notifier(os.environ)))
+        return asyncio.run(
+            _run(config, reload or (lambda: config), Notifier(os.environ), set_up_log)
+        )
     except CANNOT_START as error:
         log.error("cannot start: %s", error)
         return 1
 
 
-async def _run(config: Config, reload: Callable[[], Config], notifier: Notifier) -> int:
+async def _run(
+    config: Config,
+    reload: Callable[[], Config],
+    notifier: Notifier,
+    set_up_log: Callable[[Log], object],
+) -> int:
     raise_open_files("not every port's counters may be read")
     keep_little()
     os.umask(os.umask(NOBODY_ELSE) | NOBODY_ELSE)
     with contextlib.ExitStack() as stack:
         stack.enter_context(lock(Path(config.storage.path)))
         environment, node = _environment(config, stack)
-        return await Agent(config, reload, notifier, environment, node).run()
+        made = Agent(config, reload, notifier, environment, node, set_up_log=set_up_log)
+        return await made.run()
 
 
 def _environment(
@@ -109,8 +122,11 @@ class Agent:
         notifier: Notifier,
         environment: HostEnvironment,
         node: SimulatedNode | None,
+        *,
+        set_up_log: Callable[[Log], object] = lambda _: None,
     ) -> None:
         self._config, self._load, self._notifier = config, reload, notifier
+        self._set_up_log = set_up_log
         self._environment, self._node = environment, node
         self._stop = asyncio.Event()
         self._asked = False  # for a reload, by signal
@@ -331,7 +347,7 @@ class Agent:
     async def _swap(
         self, config: Config, engine: Engine, dialect: Dialect | None, web: Web
     ) -> None:
-        old_engine, old_web = self._engine, self._web
+        old_engine, old_web, old_log = self._engine, self._web, self._config.log
         await asyncio.to_thread(old_engine.close, STOP_READS_S)
         self._runtime.exposition.configure(config.exposition.profile, periods_of(config), dialect)
         self._runtime.forget(old_engine.sources - engine.sources)
@@ -348,6 +364,8 @@ class Agent:
         if web is not old_web:
             await old_web.stop()
         self._taken()
+        if config.log != old_log:
+            self._set_up_log(config.log)
         log.info("configuration reloaded")
 
     async def _end(self) -> list[str]:

@@ -10,6 +10,7 @@ from collector.cli.options import add_dcgm, add_settings, inputs
 from collector.cli.parser import Parser
 from collector.config.load import Inputs, Loaded, load
 from collector.config.raw_setting import ConfigError
+from collector.config.settings import Log
 
 log = logging.getLogger("tocsin.agent")
 
@@ -39,10 +40,14 @@ def run(args: argparse.Namespace) -> int:
 
     given = inputs(args)
     first = loaded(given)
-    logs.set_up(first.config.log.level, first.config.log.format)
+    _set_up_log(first.config.log)
     for notice in first.notices:
         log.warning("%s", notice)
-    return main(first.config, lambda: loaded(given).config)
+    return main(first.config, lambda: loaded(given).config, _set_up_log)
+
+
+def _set_up_log(section: Log) -> None:
+    logs.set_up(section.level, section.format)
 
 
 def loaded(given: Inputs) -> Loaded:

@@ -14,7 +14,7 @@ import pytest
 from collector.agent.agent import Agent
 from collector.agent.environment import simulated
 from collector.agent.notify import Notifier
-from collector.config.settings import Config
+from collector.config.settings import Config, Log
 from detectors.kit import snapshot
 from pipeline.catalog.agent import SOURCE_LAST_SUCCESS
 from pipeline.observation import Event
@@ -83,3 +83,17 @@ def test_a_source_that_a_reload_switches_off_leaves_no_series(agent: Agent) -> N
     asyncio.run(agent._swap(config, *agent._build(config), agent._web))
     assert metrics.value(SOURCE_LAST_SUCCESS, "infiniband") is None
     assert metrics.value(SOURCE_LAST_SUCCESS, "host") is not None
+
+
+@pytest.mark.slow  # an engine that starts starts the driver's process
+def test_a_reload_sets_the_level_and_the_form_of_the_log(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where they changed."""
+    made: list[Log] = []
+    monkeypatch.setattr(agent, "_set_up_log", made.append)
+    louder = msgspec.structs.replace(agent._config.log, level="debug")
+    config = msgspec.structs.replace(agent._config, log=louder)
+    for _ in range(2):
+        asyncio.run(agent._swap(config, *agent._build(config), agent._web))
+    assert made == [louder]
