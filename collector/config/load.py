@@ -48,7 +48,7 @@ def load(inputs: Inputs) -> Loaded:
     environ = inputs.environ or {}
     chosen = inputs.file or environ.get(FILE_VARIABLE, "")
     path = Path(chosen) if chosen else inputs.default_file
-    from_file, problems = file.read(path) if chosen or path.exists() else ([], [])
+    from_file, problems = file.read(path) if chosen or _is_there(path) else ([], [])
     from_environ, more = _environment(environ)
     dcgm_environ, notices, refused = dcgm_flags.from_environ(
         environ, [flag for flag, _, _ in inputs.dcgm]
@@ -65,6 +65,17 @@ def load(inputs: Inputs) -> Loaded:
     if problems:
         raise ConfigError(*problems)
     return Loaded(config, origins, (*notices, *more_notices))
+
+
+def _is_there(path: Path) -> bool:
+    """Also where it may not be looked at, or its link leads nowhere: reading it says so."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _environment(environ: Mapping[str, str]) -> tuple[list[RawSetting], list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -204,6 +206,23 @@ def test_the_default_file_is_read_where_it_is(tmp_path: Path) -> None:
     """Without being named, the default file counts when it exists."""
     (tmp_path / "config.yaml").write_text("log: {level: debug}")
     assert load(Inputs(default_file=tmp_path / "config.yaml")).config.log.level == "debug"
+
+
+def test_a_default_file_that_cannot_be_looked_at_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that the user may not enter, and where its link leads nowhere."""
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "gone.yaml")
+    with pytest.raises(ConfigError, match=r"link\.yaml: cannot be read: No such file"):
+        load(Inputs(default_file=tmp_path / "link.yaml"))
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    for name in ("stat", "lstat", "open"):
+        monkeypatch.setattr(Path, name, refused)
+    with pytest.raises(ConfigError, match=r"config\.yaml: cannot be read: Permission denied"):
+        load(Inputs(default_file=NOWHERE))
 
 
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
