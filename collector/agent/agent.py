@@ -166,6 +166,7 @@ class Agent:
     async def run(self) -> int:
         """Start everything, serve until a signal, stop everything; the exit code."""
         problems: list[str] = []
+        self._follow_signals()
         await self._serve(self._web)
         with contextlib.ExitStack() as stack:
             try:
@@ -274,14 +275,20 @@ class Agent:
         for address in web.health_bound:
             log.info("health on http://%s/-/healthy", address)
 
-    async def _watch(self) -> None:
-        """Once a second: GPUs that are new, a simulated node that died,
-        reloads that were asked for.
+    def _follow_signals(self) -> None:
+        """Before anything is started: until then a SIGHUP ends the process, and a SIGTERM to the
+        first process of a container does nothing.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._ask)
+
+    async def _watch(self) -> None:
+        """Once a second: GPUs that are new, a simulated node that died,
+        reloads that were asked for.
+        """
+        loop = asyncio.get_running_loop()
         files = self._stamps()
         gc.collect()
         gc.freeze()  # what is here now stays: full collections need not look at it again

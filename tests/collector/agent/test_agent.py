@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,18 @@ from pipeline.observation import Event
 from tests.fakes import gpu
 
 SAID = Event(0, 0, gpu(), "maintenance_started", {"reason": "cordoned", "user": "ada"})
+
+
+class FakeWeb:
+    """A server that listens nowhere."""
+
+    health_bound: tuple[str, ...] = ()
+
+    async def start(self) -> list[str]:
+        return []
+
+    async def stop(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -97,3 +110,21 @@ def test_a_reload_sets_the_level_and_the_form_of_the_log(
     for _ in range(2):
         asyncio.run(agent._swap(config, *agent._build(config), agent._web))
     assert made == [louder]
+
+
+def test_a_signal_during_the_start_is_not_lost(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither does SIGHUP end the process, nor is SIGTERM forgotten while memory is read."""
+    followed: list[object] = []
+
+    def remember(*_: object) -> bool:
+        followed.extend(map(signal.getsignal, (signal.SIGHUP, signal.SIGTERM)))
+        raise SystemExit
+
+    monkeypatch.setattr(agent, "_web", FakeWeb())
+    monkeypatch.setattr(agent._runtime, "remember", remember)
+    with pytest.raises(SystemExit):
+        asyncio.run(agent.run())
+    assert len(followed) == 2
+    assert signal.SIG_DFL not in followed
