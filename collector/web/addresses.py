@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import chain
 from types import MappingProxyType
 
@@ -38,13 +39,15 @@ def listen(addresses: Iterable[str], held: Bound = NOTHING) -> Bound:
     """Bound sockets by address, or ListenError with none of them left open.
 
     An address that is ``held`` is not bound again: its sockets are shared, so that not a client
-    meets a closed door meanwhile.
+    meets a closed door meanwhile. Another address of the same port is bound beside it: all
+    interfaces after one, or one after all.
     """
     sockets: dict[str, list[socket.socket]] = {}
+    beside = tuple(chain.from_iterable(held.values()))
     try:
         for address in addresses:
             sockets.setdefault(address, []).extend(
-                [one.dup() for one in held.get(address, ())] or _bind(address)
+                [one.dup() for one in held.get(address, ())] or _bind(address, beside)
             )
     except ListenError:
         close(sockets)
@@ -58,18 +61,20 @@ def close(sockets: Bound) -> None:
         bound.close()
 
 
-def _bind(address: str) -> list[socket.socket]:
+def _bind(address: str, beside: Sequence[socket.socket]) -> list[socket.socket]:
     host, port = parse(address)
     if not host:
-        return [_everywhere(address, port)]
+        return [_everywhere(address, port, beside)]
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
         raise ListenError(f"cannot listen on {address}: {error.strerror}") from error
+    except UnicodeError as error:  # what no name of a host can be is refused before it is looked up
+        raise ListenError(f"cannot listen on {address}: {host} is no name of a host") from error
     bound: list[socket.socket] = []
     for family, where in dict.fromkeys((info[0], info[4]) for info in found):
         try:
-            bound.append(_socket(family, where))
+            bound.append(_socket(family, where, beside))
         except OSError as error:
             # localhost often has an IPv6 name on a host without IPv6: the other one is enough.
             if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) and len(found) > 1:
@@ -82,29 +87,45 @@ def _bind(address: str) -> list[socket.socket]:
     return bound
 
 
-def _everywhere(address: str, port: int) -> socket.socket:
+def _everywhere(address: str, port: int, beside: Sequence[socket.socket]) -> socket.socket:
     """One socket for IPv4 and IPv6; IPv4 alone where the host has no IPv6."""
     try:
         if socket.has_dualstack_ipv6():
-            return _socket(socket.AF_INET6, ("::", port), dual=True)
-        return _socket(socket.AF_INET, ("0.0.0.0", port))  # noqa: S104 - ":port" asks for all interfaces
+            return _socket(socket.AF_INET6, ("::", port), beside, dual=True)
+        return _socket(socket.AF_INET, ("0.0.0.0", port), beside)  # noqa: S104 - ":port" asks for all interfaces
     except OSError as error:
         raise ListenError(f"cannot listen on {address}: {_why(error)}") from error
 
 
-def _socket(family: int, where: tuple[object, ...], *, dual: bool = False) -> socket.socket:
+def _socket(
+    family: int, where: tuple[object, ...], beside: Sequence[socket.socket], *, dual: bool = False
+) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not dual))
         made.setblocking(False)
-        made.bind(where)
-        made.listen(BACKLOG)
+        own = [one for one in beside if one.getsockname()[1] == where[1]]
+        with _one_port((made, *own)) if own else nullcontext():
+            made.bind(where)
+            made.listen(BACKLOG)
     except OSError:
         made.close()
         raise
     return made
+
+
+@contextmanager
+def _one_port(sockets: Iterable[socket.socket]) -> Iterator[None]:
+    """Meanwhile the kernel lets these have one port, and no others."""
+    for one in sockets:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        yield
+    finally:
+        for one in sockets:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 0)
 
 
 def _why(error: OSError) -> str:

@@ -561,6 +561,44 @@ def test_an_address_without_host_is_every_interface() -> None:
     assert asyncio.run(run()) == 200
 
 
+@pytest.mark.parametrize("wide_first", [True, False])
+def test_a_port_can_be_opened_to_all_interfaces_and_closed_to_them_again(
+    *, wide_first: bool
+) -> None:
+    """A server that follows another takes its port over, between loopback and all interfaces; it
+    stays closed to other processes.
+    """
+
+    async def run() -> int:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        first, then = [f":{port}", f"127.0.0.1:{port}"][:: 1 if wide_first else -1]
+        old = Web(FakePages(), guard(), [first])
+        await old.start()
+        new = Web(FakePages(), guard(), [then], follows=old)
+        await new.start()
+        await old.stop()
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(("127.0.0.1", port)).close()
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"http://127.0.0.1:{port}/metrics") as answer,
+            ):
+                return answer.status
+        finally:
+            await new.stop()
+
+    assert asyncio.run(run()) == 200
+
+
+def test_a_host_that_no_name_can_be_is_refused() -> None:
+    """An empty or too long label is an error of the address, not of Python."""
+    for address in ("..:9400", f"{'a' * 70}:9400"):
+        with pytest.raises(ListenError, match=re.escape(f"cannot listen on {address}")):
+            asyncio.run(Web(FakePages(), guard(), [address]).start())
+
+
 @pytest.mark.parametrize(
     "address",
     [
