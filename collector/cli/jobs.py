@@ -38,6 +38,7 @@ PAGE, MAX_PAGES = 1000, 100
 MAX_CELL = 512  # of a cell: a name of Kubernetes is 253 at most, 20 ids of incidents 340
 HEAD = ("job", "owner", "name", "state", "gpus", "nodes", "incidents")
 KEYS = ("id", *HEAD[1:])
+STATES = ("running", "slow", "crawl", "suspect", "stalled")  # the worst last
 RIGHT = (False, False, False, False, True, True, False)
 ENDED_HEAD = ("job", "run", "owner", "name", "begin", "end", "gpus", "nodes")
 ENDED_RIGHT = (False, True, False, False, False, False, True, True)
@@ -121,7 +122,7 @@ def _pages(ask: Callable[[str], Any], path: str, keys: Sequence[str]) -> Iterato
 def _of_node(ask: Callable[[str], Any], *, every: bool) -> Iterator[Row]:
     """From the page of an agent: whose a job is says the agent, not the job."""
     status = ask("/api/v1/status")
-    states = {job["job"]: job["state"] for job in status["jobs"]}
+    states = _states(status["jobs"])
     mine = {f"user:{name}" for name in _me()}
     parts: dict[str, list[tuple[str, Row]]] = {}
     for gpu in status["gpus"]:
@@ -145,6 +146,15 @@ def _of_node(ask: Callable[[str], Any], *, every: bool) -> Iterator[Row]:
                     if gpus.intersection(one["gpus_affected"])
                 ],
             }
+
+
+def _states(jobs: Sequence[Row]) -> dict[str, str]:
+    """By job without Slurm's step, as who holds a GPU is called: the worst of its steps."""
+    from pipeline.job_names import base  # noqa: PLC0415 - as the others here
+
+    rank = {state: number for number, state in enumerate(STATES)}
+    worst_last = sorted(jobs, key=lambda job: rank.get(job["state"], 0))
+    return {base(str(job["job"])): str(job["state"]) for job in worst_last}
 
 
 def _name(by: Row) -> str:

@@ -72,6 +72,15 @@ def test_a_node_lists_the_callers_jobs(capsys: pytest.CaptureFixture[str]) -> No
     ]  # fmt: skip
 
 
+def test_a_job_is_as_its_worst_step(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """NCCL jobs have Slurm's step in their names, those that hold GPUs have not."""
+    steps = [{"job": "71.1", "state": "stalled"}, {"job": "71.0", "state": "running"}]
+    asked["http://127.0.0.1:9400/api/v1/status"] = {**STATUS, "jobs": steps}
+    assert [row["state"] for row in listed(capsys)] == ["stalled"]
+
+
 @pytest.mark.usefixtures("asked")
 def test_all_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
     """Pods too."""
