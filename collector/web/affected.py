@@ -9,6 +9,7 @@ from pipeline.documents import printable
 from pipeline.exposition.stalls import JOB
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
+from pipeline.job_names import base
 
 Row = Mapping[str, Any]  # of a GPU, with the jobs and pods that hold it
 OF_GPU = frozenset({"gpu", "gpu_instance", "nvlink"})  # their ids begin with that of the GPU
@@ -75,4 +76,4 @@ def _described(job: str, gpus: Iterable[Row]) -> str:
 
 def _same(one: str, other: str) -> bool:
     """One job by either name: detectors leave out Slurm's step."""
-    return bool(one) and one.partition(".")[0] == other.partition(".")[0]
+    return bool(one) and base(one) == base(other)

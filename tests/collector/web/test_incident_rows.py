@@ -67,6 +67,20 @@ def test_jobs_are_affected_by_what_they_use() -> None:
     }
 
 
+def test_trainings_whose_names_begin_alike_up_to_a_dot_are_two() -> None:
+    """Only the id of a Slurm job has steps behind a dot; names of trainings may have dots."""
+    scene = Scene()
+    scene.jobs = []
+    for number, job in enumerate(("ml/llama-3.1-8b.1a2b3c4d", "ml/llama-3.3-70b.5e6f7a8b")):
+        scene.hold(gpu(number), scheduler="kubernetes", namespace="ml", pod=f"p{number}", job=job)
+    scene.play()
+    stalled = Device("", "job", "ml/llama-3.1-8b.1a2b3c4d")
+    scene.blame(scene.say(stalled, "Stalled.", fault="hang/in_flight"))
+    (row,) = rows(scene)
+    assert row["gpus_affected"] == [gpu(0).id]
+    assert row["jobs_affected"] == ["job ml/llama-3.1-8b.1a2b3c4d"]
+
+
 def test_a_job_that_its_fault_has_ended_was_affected() -> None:
     """Nothing holds the GPU any more when somebody looks."""
     scene = Scene().play()
