@@ -107,7 +107,13 @@ def run(args: argparse.Namespace) -> int:
         return 1
     finally:
         bar.close()
-    _write(answer, args.format, args.output)
+    try:
+        _write(answer, args.format, args.output)
+    except OSError as error:
+        if not args.output:
+            raise
+        print(f"tocsin: -o {args.output}: {error.strerror or error}", file=sys.stderr)
+        return 1
     for why in store.left_out:
         print(f"tocsin: left out: {why}", file=sys.stderr)
     return 0

@@ -101,6 +101,16 @@ def test_every_question_answers_in_every_form(query: Query, name: str, form: str
     )
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_an_output_that_cannot_be_written_is_named(query: Query, form: str, tmp_path: Path) -> None:
+    """One line and exit code 1, as other commands have it."""
+    file = tmp_path / "none" / "answer"
+    code, out, err = query("ecc", *SPAN, "--format", form, "-o", str(file))
+    assert (code, out) == (1, "")
+    assert err.startswith(f"tocsin: -o {file}: No such file or directory")
+    assert err.count("\n") == 1
+
+
 def test_parquet_and_plots_go_into_files(query: Query, tmp_path: Path) -> None:
     """-o writes, and standard output stays empty."""
     for name in ("answer.parquet", "answer.svg"):
