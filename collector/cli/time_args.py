@@ -15,17 +15,20 @@ from collector.config.units import Seconds
 def moment(text: str, now_us: int) -> int:
     """Unix time in microseconds; without a zone UTC is meant.
 
-    ValueError where the text is neither a time nor a duration.
+    What is before 1970 is 1970. ValueError where the text is neither a time nor a duration.
 
     >>> moment("1h", 10_000_000_000), moment("1970-01-01T00:00:10Z", 0), moment("now", 7)
     (6400000000, 10000000, 7)
+    >>> moment("99999999d", 10_000_000_000), moment("0001-01-01", 0)
+    (0, 0)
     """
     if text == "now":
         return now_us
     if re.match(r"\d{4}-", text):
         time = datetime.fromisoformat(text)
-        return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000_000)
-    return now_us - round(Seconds.parse(text) * 1_000_000)
+        seconds = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        return max(round(seconds * 1_000_000), 0)
+    return max(now_us - round(Seconds.parse(text) * 1_000_000), 0)
 
 
 def interval(
