@@ -37,8 +37,14 @@ def explain_job(args: argparse.Namespace, job: str) -> int:
     bar = Progress(sys.stderr)
     store = opened(load(inputs(args)).config, bar)
     try:
-        text = FORMS[args.format](life_of(store, job, Window(), args.run_number))
+        life = life_of(store, job, Window(), args.run_number)
         bar.close()
+        if args.run_number > len(life.others) + 1:
+            known = len(life.others) + 1
+            raise ConfigError(
+                f"--run: {args.run_number} of {known} that the store has of job {job}"
+            )
+        text = FORMS[args.format](life)
         if args.output:
             Path(args.output).write_text(text, encoding="utf-8")
         else:

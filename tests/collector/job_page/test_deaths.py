@@ -392,6 +392,8 @@ def test_runs_of_a_job_that_was_queued_again_are_apart(
     printed = json.loads(read(capsys, root, "json", "--run", "1"))
     assert printed["ended_by"]["cause"] == "time_limit"
     assert "1 more" in read(capsys, root, "text")
+    assert main(["explain", "job", "71", "--run", "3", "--storage.path", str(root)]) == 2
+    assert "--run: 3 of 2 that the store has of job 71" in capsys.readouterr().err
 
 
 def time_limit_at(job: StoredJob, minute: int) -> None:
