@@ -159,6 +159,18 @@ def test_a_wrong_configuration_ends_with_2_and_names_everything(
     ]
 
 
+@pytest.mark.slow  # it imports the sources
+def test_check_config_reads_the_topology_as_the_agent_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it accepts is what the agent starts with."""
+    file = tmp_path / "racks.yaml"
+    assert main(["check-config", "--topology.file", str(file)]) == 2
+    assert "tocsin: topology: " in capsys.readouterr().err
+    file.write_text("n1: {rack: R1}\n")
+    assert main(["check-config", "--topology.file", str(file)]) == 0
+
+
 def test_check_config_prints_what_is_in_force_and_whence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
