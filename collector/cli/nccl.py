@@ -8,7 +8,6 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.cli.options import add_settings, inputs
@@ -80,14 +79,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explain(paths: Sequence[str], form: str, trees: Trees) -> int:
-    from collector.cli.nccl_files import STANDARD_INPUT, files_in, read_saved  # noqa: PLC0415 - help needs no parsers
+    from collector.cli.nccl_files import STANDARD_INPUT, files_in, is_missing, read_saved  # noqa: PLC0415 - help needs no parsers
     from collector.facts.node import facts_of_host  # noqa: PLC0415
     from collector.nccl_settings.logs import LoggedSettings  # noqa: PLC0415
     from collector.nccl_settings.table import problems  # noqa: PLC0415
     from detectors.nccl.jobs import cases  # noqa: PLC0415
     from detectors.nccl.judge import foremost_first, judge  # noqa: PLC0415
 
-    missing = [path for path in paths if path != STANDARD_INPUT and not Path(path).exists()]
+    missing = [path for path in paths if path != STANDARD_INPUT and is_missing(path)]
     for path in missing:
         print(f"tocsin: {path}: no such file or folder", file=sys.stderr)
     if form == "text" and len(missing) == len(paths):

@@ -59,13 +59,31 @@ def files_in(paths: Sequence[str]) -> list[str]:
     for path in paths:
         if path == STANDARD_INPUT:
             found.setdefault(None, path)
-        elif Path(path).is_dir():
-            for file in sorted(Path(path).iterdir()):
-                if file.is_file():
-                    found.setdefault(file.resolve(), str(file))
+        elif (inside := _inside(path)) is not None:
+            for file in inside:
+                found.setdefault(file.resolve(), str(file))
         else:
             found.setdefault(Path(path).resolve(), path)
     return list(found.values())
+
+
+def is_missing(path: str) -> bool:
+    """Whether there is no such file; one that may not be looked at is there, as reading it says."""
+    try:
+        Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _inside(path: str) -> list[Path] | None:
+    """The files in a folder; None where it is none, or may not be listed."""
+    try:
+        return [file for file in sorted(Path(path).iterdir()) if file.is_file()]
+    except (OSError, ValueError):
+        return None
 
 
 def read_saved(name: str, settings: LoggedSettings | None = None) -> Saved:

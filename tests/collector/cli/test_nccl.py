@@ -4,11 +4,13 @@ of files, and files of no use.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -327,6 +329,32 @@ def test_a_bad_file_does_not_hide_the_good_ones(explain: Explain, tmp_path: Path
     """What was understood is judged."""
     (tmp_path / "broken.json").write_bytes(b'{"entries": [')
     printed = explain(tmp_path / "broken.json", *dumps("missing", "json"))
+    assert [c["rank"] for c in printed["culprits"]] == [2]
+    assert printed["files"][0]["discarded"][0]["what"] == "the whole file"
+
+
+def test_a_folder_that_may_not_be_entered_does_not_hide_the_good_ones(
+    explain: Explain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named with the reason, as a file that may not be read."""
+    closed, stat, iterdir = tmp_path / "closed", os.stat, Path.iterdir
+    closed.mkdir()
+
+    def refused(path: object) -> None:
+        if str(path).startswith(str(closed)):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    def statted(path: Any, **how: Any) -> os.stat_result:
+        refused(path)
+        return stat(path, **how)
+
+    def listed(path: Path) -> Iterator[Path]:
+        refused(path)
+        return iterdir(path)
+
+    monkeypatch.setattr("os.stat", statted)
+    monkeypatch.setattr(Path, "iterdir", listed)
+    printed = explain(closed, *dumps("missing", "json"))
     assert [c["rank"] for c in printed["culprits"]] == [2]
     assert printed["files"][0]["discarded"][0]["what"] == "the whole file"
 
