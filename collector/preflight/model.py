@@ -38,9 +38,12 @@ class Row(NamedTuple):
 
     @property
     def model(self) -> str:
-        """What peers have in common: the product of a GPU, the adapter type of a port."""
+        """What peers have in common: the product of a GPU; adapter type, board and link layer of a
+        port, as one type of adapter serves the fabric and, at another speed, storage.
+        """
         facts = self.device.attributes
-        return facts.get("name") or facts.get("hca_type") or ""
+        port = (facts.get("hca_type"), facts.get("board_id"), facts.get("link_layer"))
+        return facts.get("name") or "/".join(filter(None, port))
 
     @property
     def name(self) -> str:

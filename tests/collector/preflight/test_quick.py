@@ -125,6 +125,21 @@ def test_a_defect_is_found_in_its_part(check: str, severity: str, machine: Machi
     assert outcomes[0].why
 
 
+@pytest.mark.parametrize("differs", [{"link_layer": "Ethernet"}, {"board_id": "MT_0000000891"}])
+def test_a_port_for_storage_is_no_slow_port_of_the_fabric(differs: dict[str, str]) -> None:
+    """Ports are compared with those of their board and link layer: one type of adapter serves the
+    fabric and, at half the speed and half the lanes, storage.
+    """
+    machine = changed(
+        healthy(), "ports", 2, rate_bits_per_second=2e11, pcie_width_current=8, pcie_width_maximum=8
+    )
+    storage = machine.ports[2]
+    device = storage.device
+    other = replace(device, attributes={**device.attributes, **differs})
+    ports = (*machine.ports[:2], storage._replace(device=other), *machine.ports[3:])
+    assert found(replace(machine, ports=ports)) == []
+
+
 @pytest.mark.parametrize(
     ("edit", "severity", "words"),
     [
