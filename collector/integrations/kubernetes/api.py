@@ -111,9 +111,8 @@ class Api:
         keep: Keep | None = None,
     ) -> tuple[int, dict[str, Any]]:
         where = urlsplit(self._address)
-        context = ssl.create_default_context(cafile=self._settings.ca_file)
         connection = http.client.HTTPSConnection(
-            where.hostname or "", where.port or 443, timeout=DEADLINE_S, context=context
+            where.hostname or "", where.port or 443, timeout=DEADLINE_S, context=self._context()
         )
         token = Path(self._settings.token_file).read_text(encoding="ascii").strip()
         headers = {
@@ -130,11 +129,21 @@ class Api:
             content = answer.read(MAX_BYTES + 1)
         except http.client.HTTPException as error:
             raise ApiError(f"{method} {path}: {error!r}") from error
+        except OSError as error:  # which does not name whom it could not reach
+            raise ApiError(f"{method} {self._address}{path}: {error}") from error
         finally:
             connection.close()
         if len(content) > MAX_BYTES:
             raise ApiError(errno.EFBIG, f"{method} {path}: more than {MAX_BYTES >> 20} MiB")
         return answer.status, _document(content, answer.status, f"{method} {path}", also, keep)
+
+    def _context(self) -> ssl.SSLContext:
+        file = self._settings.ca_file
+        try:
+            return ssl.create_default_context(cafile=file)
+        except OSError as error:  # which does not name the file
+            what = f"gates.kubernetes.ca_file {file}"
+            raise ApiError(f"{what}: {error.strerror or error}") from error
 
 
 def _document(

@@ -54,6 +54,24 @@ def test_an_answer_that_is_no_object_is_an_error_of_that_request(content: bytes)
         api._document(content, 200, "GET /x")
 
 
+def test_an_error_names_the_address_or_the_file(tmp_path: Path) -> None:
+    """Of a connection that is refused the address, of certificates that cannot be read the key and
+    the file: the errors of Python name neither.
+    """
+    with ApiServer(tmp_path) as server:
+        token, ca = str(server.token_file), str(server.ca_file)
+        url = server.url
+    gone = Kubernetes(api=url, token_file=token, ca_file=ca)
+    with pytest.raises(ApiError, match=f"GET {url}{PATH}: .*refused"):
+        Api(gone).get(PATH)
+    file = f"{tmp_path}/absent.crt"
+    with pytest.raises(ApiError, match=f"gates.kubernetes.ca_file {file}: No such file"):
+        Api(Kubernetes(api=url, token_file=token, ca_file=file)).get(PATH)
+    (tmp_path / "empty.crt").touch()
+    with pytest.raises(ApiError, match=f"ca_file {tmp_path}/empty.crt: "):
+        Api(Kubernetes(api=url, token_file=token, ca_file=f"{tmp_path}/empty.crt")).get(PATH)
+
+
 def test_a_conflict_is_an_answer_only_where_one_is_expected(tmp_path: Path) -> None:
     """A condition that was not written is an error, and no Node."""
     with ApiServer(tmp_path) as server:

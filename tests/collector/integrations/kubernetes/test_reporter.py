@@ -246,8 +246,9 @@ def test_a_rotated_token_is_read_again(agent: Agent) -> None:
 def test_a_server_that_our_authority_does_not_know_gets_no_token(agent: Agent) -> None:
     """Whoever stands between must not learn it."""
     agent.server.ca_file.write_bytes(Authority("another").certificate)
-    with pytest.raises(ssl.SSLCertVerificationError):
+    with pytest.raises(ApiError, match=agent.server.url) as raised:
         agent.look()
+    assert isinstance(raised.value.__cause__, ssl.SSLCertVerificationError)
     assert agent.server.requests == []
 
 
