@@ -25,6 +25,7 @@ from collector.sources.infiniband.performance import (
 from collector.sources.infiniband.port import Port
 from collector.sources.infiniband.roster import KIND, Roster
 from collector.sources.infiniband.sysfs_port import counter_places
+from collector.sources.nvml.passthrough import has_driver_for_guests
 from pipeline.catalog.ib_port import ABSENT, ACTIVE
 from pipeline.clock import SECOND_NS, Clock, instant
 from pipeline.frame import Device, Frame, blank, frame_of, schema_of
@@ -51,7 +52,7 @@ class InfinibandSource:
     Every counter is read in every read: between two changes of the device's own cache
     (``hw_counters/lifespan``) the kernel repeats the last value, and so does what perfquery last
     answered, for at most three intervals; increments are late then, never lost. A port in a network
-    namespace of its own is unknown, not absent.
+    namespace of its own, or that a virtual machine has, is unknown, not absent.
 
     ``expected``: ports that should be active, ``mlx5_0/1``, ``mlx5_*`` or a GUID; empty learns
     those that were active once. ``ignore``: ports that are not looked at, in the same words.
@@ -116,9 +117,9 @@ class InfinibandSource:
         gauges[schema.gauge_row["state"]] = ABSENT
         unread: list[Unread] = []
         for column in set(range(len(devices))).difference(self._columns):
-            if self._elsewhere(devices[column]):
+            if where := self._elsewhere(devices[column]):
                 gauges[schema.gauge_row["state"], column] = np.nan
-                unread.append(Unread("in another network namespace", devices[column].id))
+                unread.append(Unread(where, devices[column].id))
         for port, column in zip(self._ports, self._columns, strict=True):
             self._read_port(port, column, (gauges, counters, observed), unread)
         if mono_ns >= self._ask_ns:
@@ -163,15 +164,19 @@ class InfinibandSource:
             )
         return devices, self._expected_rows
 
-    def _elsewhere(self, device: Device) -> bool:
-        """Whether a port that is not in our tree was given to a pod: its adapter's auxiliary
-        device, of no namespace, still has a driver.
+    def _elsewhere(self, device: Device) -> str:
+        """Where a port is that is not in our tree; empty where its adapter or driver is gone.
 
-        ``rdma system set netns exclusive`` (rdma-system(8)) hides it so; with the driver unloaded
-        or the adapter gone that is gone too.
+        One that was given to a pod (``rdma system set netns exclusive``, rdma-system(8)): its
+        adapter's auxiliary device, of no namespace, still has a driver.
         """
         address = device.attributes.get("pci_bus_id", "")
-        return bool(address) and any((self._pci / address).glob("*.rdma.*/driver"))
+        function = self._pci / address
+        if not address:
+            return ""
+        if any(function.glob("*.rdma.*/driver")):
+            return "in another network namespace"
+        return "given to a virtual machine" if has_driver_for_guests(function) else ""
 
     def _look(self, now_ns: int) -> None:
         """Open ports again where the tree changed, and read slow facts when it is time."""

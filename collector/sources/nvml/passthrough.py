@@ -26,14 +26,22 @@ def given_away(sysfs: Path, gpus: Iterable[Device]) -> frozenset[str]:
     )
 
 
+def has_driver_for_guests(function: Path) -> bool:
+    """Whether a PCI function, a folder of sysfs, is bound to a driver for virtual machines."""
+    try:
+        driver = (function / "driver").readlink().name
+    except OSError:
+        return False
+    return "vfio" in driver or driver in STUBS
+
+
 def _is_given_away(sysfs: Path, address: str) -> bool:
     folder = sysfs / "bus" / "pci" / "devices" / f"{pci_key(address)}.0"
     try:
-        driver = (folder / "driver").readlink().name
         vendor, kind = (
             (folder / name).read_text(encoding="ascii", errors="replace").strip()
             for name in ("vendor", "class")
         )
     except OSError:
         return False
-    return ("vfio" in driver or driver in STUBS) and vendor == NVIDIA and kind.startswith(DISPLAY)
+    return has_driver_for_guests(folder) and vendor == NVIDIA and kind.startswith(DISPLAY)

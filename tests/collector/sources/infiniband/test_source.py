@@ -383,6 +383,26 @@ def test_a_port_that_was_given_to_a_pod_is_unknown_and_one_without_a_driver_is_a
     assert states(source.read()) == {FIRST_ID: ACTIVE}
 
 
+@pytest.mark.parametrize(
+    ("driver", "code"), [("vfio-pci", None), ("mlx5_vfio_pci", None), ("mlx5_core", ABSENT)]
+)
+def test_a_port_that_a_virtual_machine_has_is_unknown(
+    make: Make, tree: Sysfs, driver: str, code: float | None
+) -> None:
+    """Bound to a driver for virtual machines its adapter is neither gone nor failed."""
+    tree.add("mlx5_0", pci="0000:18:00.0")
+    source = make()
+    source.read()
+    tree.remove("mlx5_0")
+    function = tree.root / "bus" / "pci" / "devices" / "0000:18:00.0"
+    function.mkdir(parents=True)
+    (function / "driver").symlink_to(f"../../../../bus/pci/drivers/{driver}")
+    reading = source.read()
+    assert states(reading) == {FIRST_ID: code}
+    reasons = [] if code else [Unread("given to a virtual machine", FIRST_ID)]
+    assert list(reading.unread) == reasons
+
+
 def test_a_port_is_missed_after_a_restart(make: Make, tree: Sysfs) -> None:
     """What was learned survives the agent: a port lost in a reboot is absent, not forgotten."""
     tree.add("mlx5_0")
