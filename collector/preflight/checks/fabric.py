@@ -61,7 +61,10 @@ def ports(machine: Machine) -> Iterator[Outcome]:
     widths = usual(machine.ports, "pcie_width_current")
     for row in machine.ports:
         if not _is_up(row):
-            if row.get("expected"):
+            if row.get("state") is None:  # a pod or virtual machine has it, or it was not read
+                if row.get("expected"):
+                    yield Outcome("port", "unknown", row.name, "cannot be read")
+            elif row.get("expected"):
                 yield Outcome("port", "page", row.name, "is down", "check cable and switch port")
             elif row.model in rates:
                 yield Outcome(

@@ -97,6 +97,7 @@ DEFECTS: tuple[tuple[str, str, Machine], ...] = (
     ("imex", "page", with_facts(imex=False)),
     ("port", "page", port(state=1, expected=1)),
     ("port", "ticket", port(state=1, expected=None)),
+    ("port", "unknown", port(state=None, expected=1)),
     ("port", "page", port(rate_bits_per_second=1e11)),
     ("port", "page", port(pcie_width_current=8)),
     ("clock", "ticket", node(clock_synchronised=0)),
