@@ -13,7 +13,7 @@ import numpy as np
 from collector.sources.infiniband import text
 from collector.sources.infiniband.open_files import File, KeptFiles, Pread, UnusableError
 from collector.sources.infiniband.sysfs_port import counter_places
-from collector.sources.infiniband.tree import ETHERNET, SysfsPort
+from collector.sources.infiniband.tree import ETHERNET, INFINIBAND, SysfsPort
 from pipeline.catalog.ib_port import ACTIVE
 from pipeline.frame import Device, schema_of
 
@@ -83,8 +83,10 @@ class Port:
 
     @property
     def infiniband(self) -> bool:
-        """Whether the port has a performance agent to ask; RoCE ports have none."""
-        return self.device.attributes.get("link_layer") != ETHERNET
+        """Whether the port has a performance agent to ask: RoCE ports have none, nor has EFA, whose
+        link layer the kernel calls unknown.
+        """
+        return self.device.attributes.get("link_layer", INFINIBAND) == INFINIBAND
 
     @property
     def read_from_sysfs(self) -> tuple[str, ...]:
@@ -178,7 +180,7 @@ class Port:
             for name, file in places.port.items()
         ]
         net = self.device.attributes.get("net_device")
-        if net and not self.infiniband:
+        if net and self.device.attributes.get("link_layer") == ETHERNET:
             files += [
                 File(name, net_root / net / file, counter) for name, file in places.net.items()
             ]

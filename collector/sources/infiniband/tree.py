@@ -14,7 +14,7 @@ from pathlib import Path
 from collector.sources.infiniband import text
 from pipeline.catalog import facts_of
 
-ETHERNET = "Ethernet"
+INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"  # of link_layer (drivers/infiniband/core/sysfs.c)
 # names of devices and net devices; anything else is not the kernel's
 _NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,63}")
 

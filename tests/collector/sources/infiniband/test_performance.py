@@ -352,12 +352,19 @@ def test_a_hanging_perfquery_delays_nobody(tmp_path: Path, clock: FakeClock) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "state"),
-    [("Ethernet", "4: ACTIVE"), ("InfiniBand", "1: DOWN"), ("InfiniBand", "2: INIT")],
+    [
+        ("Ethernet", "4: ACTIVE"),
+        ("Unknown", "4: ACTIVE"),
+        ("InfiniBand", "1: DOWN"),
+        ("InfiniBand", "2: INIT"),
+    ],
 )
 def test_only_active_infiniband_ports_are_asked(
     tmp_path: Path, clock: FakeClock, layer: str, state: str
 ) -> None:
-    """A RoCE port has no performance agent, and one that is not active no LID to answer from."""
+    """A RoCE or EFA port has no performance agent, and one that is not active no LID to answer
+    from.
+    """
     tree = Sysfs(tmp_path / "sys")
     port = tree.add(layer=layer, guid=GUID)
     tree.write(port / "state", state)
