@@ -52,7 +52,8 @@ class InfinibandSource:
     Every counter is read in every read: between two changes of the device's own cache
     (``hw_counters/lifespan``) the kernel repeats the last value, and so does what perfquery last
     answered, for at most three intervals; increments are late then, never lost. A port in a network
-    namespace of its own, or that a virtual machine has, is unknown, not absent.
+    namespace of its own, that a virtual machine has, or that became part of a bond is unknown, not
+    absent.
 
     ``expected``: ports that should be active, ``mlx5_0/1``, ``mlx5_*`` or a GUID; empty learns
     those that were active once. ``ignore``: ports that are not looked at, in the same words.
@@ -176,7 +177,19 @@ class InfinibandSource:
             return ""
         if any(function.glob("*.rdma.*/driver")):
             return "in another network namespace"
-        return "given to a virtual machine" if has_driver_for_guests(function) else ""
+        if has_driver_for_guests(function):
+            return "given to a virtual machine"
+        return "part of a bond" if self._is_bonded(function) else ""
+
+    def _is_bonded(self, function: Path) -> bool:
+        """Whether an adapter's net device is in a bond with that of a port that is there: RoCE over
+        LAG makes one RDMA device, such as mlx5_bond_0, of the ports of an adapter.
+        """
+        bonds = {tree.bond(folder) for folder in function.glob("net/*")} - {""}
+        if not bonds:
+            return False
+        names = {port.device.attributes.get("net_device", "") for port in self._ports} - {""}
+        return not bonds.isdisjoint(names | {tree.bond(self._net / name) for name in names})
 
     def _look(self, now_ns: int) -> None:
         """Open ports again where the tree changed, and read slow facts when it is time."""

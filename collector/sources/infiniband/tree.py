@@ -178,6 +178,14 @@ def net_device(place: SysfsPort) -> str:
     return names[0] if len(names) == 1 else next(iter(of_port), "")
 
 
+def bond(net: Path) -> str:
+    """The bond that a net device, a folder of sysfs, is in; empty where it is in none."""
+    try:
+        return (net / "master").readlink().name if (net / "master" / "bonding").is_dir() else ""
+    except OSError:
+        return ""
+
+
 def read(path: Path) -> str:
     """First line of a small file, empty where it cannot be read."""
     try:

@@ -403,6 +403,31 @@ def test_a_port_that_a_virtual_machine_has_is_unknown(
     assert list(reading.unread) == reasons
 
 
+@pytest.mark.parametrize(("shown", "code"), [("bond0", None), ("eth0", None), ("eth7", ABSENT)])
+def test_a_port_that_became_part_of_a_bond_is_unknown(
+    make: Make, tree: Sysfs, shown: str, code: float | None
+) -> None:
+    """RoCE over LAG: the driver makes one RDMA device of both ports of the adapter, shown with the
+    bond or one of its parts. A net device that is in a bond with no port proves nothing.
+    """
+    tree.add("mlx5_0", pci="0000:18:00.0", layer="Ethernet", net="eth0")
+    tree.add("mlx5_1", pci="0000:18:00.1", layer="Ethernet", net="eth1", guid=GUID + 1)
+    source = make()
+    source.read()
+    tree.remove("mlx5_0")
+    tree.remove("mlx5_1")
+    (tree.net / "bond0" / "bonding").mkdir(parents=True)
+    function = tree.root / "bus" / "pci" / "devices" / "0000:18:00.1" / "net" / "eth1"
+    function.mkdir(parents=True)
+    for folder in (tree.net / "eth0", function):
+        (folder / "master").symlink_to(tree.net / "bond0")
+    tree.add("mlx5_bond_0", pci="0000:18:00.0", layer="Ethernet", net=shown)
+    reading = source.read()
+    assert states(reading) == {f"{FIRST_ID}/1": ACTIVE, f"0x{GUID + 1:016x}/1": code}
+    reasons = [] if code else [Unread("part of a bond", f"0x{GUID + 1:016x}/1")]
+    assert list(reading.unread) == reasons
+
+
 def test_a_port_is_missed_after_a_restart(make: Make, tree: Sysfs) -> None:
     """What was learned survives the agent: a port lost in a reboot is absent, not forgotten."""
     tree.add("mlx5_0")
