@@ -61,9 +61,8 @@ class Roster:
         if self._ignored(device):
             return None
         taken.add(identity)
-        return self._expect(
-            device, learned=known is not None and known.attributes.get("expected_by") == LEARNED
-        )
+        learned = known is not None and known.attributes.get("expected_by") == LEARNED
+        return self._expect(device, learned=learned and not tree.is_virtual(place))
 
     def activated(self, device: Device) -> Device:
         """The same port, now that it was seen active: it is expected to be so from now on."""

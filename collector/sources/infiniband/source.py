@@ -56,7 +56,8 @@ class InfinibandSource:
     absent.
 
     ``expected``: ports that should be active, ``mlx5_0/1``, ``mlx5_*`` or a GUID; empty learns
-    those that were active once. ``ignore``: ports that are not looked at, in the same words.
+    those that were active once, but for virtual functions of this host. ``ignore``: ports that are
+    not looked at, in the same words.
     ``perfquery``: its program, empty never starts it.
     """
 
@@ -280,9 +281,12 @@ class InfinibandSource:
     def _activate(self, port: Port) -> None:
         """Remember that a port was active: from now on it is expected to be.
 
-        Columns do not move.
+        Columns do not move. Virtual functions come and go as an operator makes them: what fails
+        under them is the port of their physical function.
         """
         port.was_active = True
+        if tree.is_virtual(port.place):
+            return
         device = self._roster.activated(port.device)
         if device.attributes != port.device.attributes:
             port.device = device

@@ -89,6 +89,13 @@ def is_there(place: SysfsPort) -> bool:
         return False
 
 
+def is_virtual(place: SysfsPort) -> bool:
+    """Whether a port is of a virtual function whose physical one this host has too
+    (Documentation/ABI/testing/sysfs-bus-pci of Linux): a virtual machine sees no such link.
+    """
+    return os.path.lexists(place.device_path / "device" / "physfn")
+
+
 def matches(wanted: Sequence[str], attributes: Mapping[str, str], identity: str = "") -> bool:
     """Whether a port is meant by one of some names: ``mlx5_0``, ``mlx5_*``, ``mlx5_0/1``,
     or a GUID in any spelling.

@@ -581,6 +581,22 @@ def test_a_port_that_never_was_active_is_not_expected(
     assert ports(reading).devices[0].attributes["expected_by"] == "learned"
 
 
+def test_a_virtual_function_of_this_host_is_not_expected(make: Make, tree: Sysfs) -> None:
+    """Operators make and remove them (``sriov_numvfs``): one that is removed is no adapter that
+    fell off the bus, also where an earlier release had learned it; one that was declared is missed.
+    """
+    tree.add("mlx5_0")
+    vf = tree.add("mlx5_1", guid=GUID + 16, pci="0000:18:00.2").parent.parent
+    make().read()
+    (vf / "device" / "physfn").symlink_to("../0000:18:00.0")
+    source = make()
+    assert ports(source.read()).gauge("expected").tolist() == [1, 0]
+    assert ports(source.read()).gauge("expected").tolist() == [1, 0]
+    assert ports(make(expected=["mlx5_1"]).read()).gauge("expected").tolist() == [0, 1]
+    tree.remove("mlx5_1")
+    assert counts(source.read()) == (1, 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlx5_0", "mlx5_0/1", FIRST_ID, "ec0d:9a03:00bf:c1e0"])
 def test_declared_ports_are_the_expected_ones(make: Make, tree: Sysfs, name: str) -> None:
