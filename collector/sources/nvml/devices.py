@@ -171,7 +171,10 @@ class Gpu:
             instance = int(self._ask("nvmlDeviceGetGpuInstanceId", handle))
             if instance not in {number for _, number in found.values()}:
                 found[str(self._ask("nvmlDeviceGetUUID", handle))] = (handle, instance)
-        for uuid in self._instances.keys() - found.keys():
+        # One that was destroyed and made again in between has the same UUID; the questions that its
+        # handle refused meanwhile are asked again.
+        again = {uuid for uuid, (target, _) in self._instances.items() if target.shrank}
+        for uuid in again | (self._instances.keys() - found.keys()):
             target, gpm = self._instances.pop(uuid)
             gpm.close()
             yield pack_document(wire.GONE, self.index, target=target.number)

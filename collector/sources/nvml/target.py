@@ -108,7 +108,8 @@ class Target:
 
     ``layout`` counts arrangements: while it stays, ``columns`` (fields and getters) and
     ``gpm_columns`` stay. ``lists`` holds the last answers that were lists: the processes. ``hold``
-    multiplies EVERY_S; 0 asks everything every time.
+    multiplies EVERY_S; 0 asks everything every time. ``shrank``: it answers fewer questions than
+    it did.
     """
 
     def __init__(
@@ -135,6 +136,12 @@ class Target:
         self._batched: list[_Question] = []
         self._raw = bytearray()
         self._changed = True
+        self._most = 0
+
+    @property
+    def shrank(self) -> bool:
+        """What was answered once and is not supported now."""
+        return len(self.columns) < self._most
 
     def read(self, now: float) -> bytes:
         """Entries of all columns, everything that is due asked again.
@@ -147,6 +154,7 @@ class Target:
             changed = self._ask_fields()
             self._changed = self._ask_getters(now) or changed
             if not self._changed:
+                self._most = max(self._most, len(self.columns))
                 return bytes(self._raw) + b"".join(
                     q.entry or b"" for g in self._getters.values() for q in g.questions
                 )

@@ -616,6 +616,27 @@ def test_mig_instances_are_rows_of_their_own(scripted: Scripted) -> None:
     )
 
 
+def test_a_mig_instance_that_is_made_again_is_read_again(scripted: Scripted) -> None:
+    """It has the UUID that it had: what its handle refused while it was gone is asked again."""
+    node = scripted(1, facts_every_s=10)
+    node.table.set("0/nvmlDeviceGetMigMode()[0]", 1)
+    node.table.set("0/nvmlDeviceGetMigDeviceHandleByIndex(0)", 5)
+    node.table.set("0.5/nvmlDeviceGetUUID()", "MIG-5")
+    node.table.set("0.5/nvmlDeviceGetGpuInstanceId()", 5)
+    memory = "0.5/nvmlDeviceGetMemoryInfo(33554472).used"
+
+    def used(seconds: float) -> float | None:
+        return values(node.read(seconds), "gpu_instance")[0].get("memory_used_bytes")
+
+    node.table.set(memory, 2**34)
+    assert used(1) == 2**34
+    node.table.fail(memory, 2)
+    assert used(1) is None
+    node.table.fail(memory, 0)
+    node.table.set(memory, 2**33)
+    until(lambda: used(11) == 2**33, "the memory of the instance")
+
+
 def test_a_counter_s_new_life_is_a_new_epoch(scripted: Scripted) -> None:
     """When the energy counter falls the driver was reloaded or the GPU reset: the device's
     epoch changes, its row stays.
