@@ -20,6 +20,8 @@ NFS = (b"nfs", b"nfs4")
 # newer kernels errors.
 _OPS, _TRANS, _TIMEOUTS, _QUEUE, _RTT, _EXECUTE = 0, 1, 2, 5, 6, 7
 COLUMNS = 8
+# NFS 4.2 reads with either (nfs4_xdr_read_plus in fs/nfs/nfs42xdr.c, CONFIG_NFS_V4_2_READ_PLUS).
+KINDS = {b"READ:": "read", b"READ_PLUS:": "read", b"WRITE:": "write"}
 _READ, _WRITTEN = 4, 5  # of ``bytes``: from and to the server
 
 
@@ -90,7 +92,7 @@ def _take(values: Counter[str], words: list[bytes]) -> None:
         ops, execute = numbers[_OPS], numbers[_EXECUTE]
         if ops is None or execute is None:
             return
-        kind = {b"READ:": "read", b"WRITE:": "write"}.get(words[0], "other")
+        kind = KINDS.get(words[0], "other")
         _add(values, f"{kind}_operations", ops)
         _add(values, f"{kind}_microseconds", execute * 1000)
         for name, column, times in (

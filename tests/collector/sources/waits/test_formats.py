@@ -39,6 +39,15 @@ def test_an_nfs_mount_has_its_reads_writes_and_the_rest_in_microseconds() -> Non
     }
 
 
+def test_reads_of_nfs_4_2_are_reads_by_either_operation() -> None:
+    """A kernel with READ_PLUS sends no READ to a server that has it too."""
+    line = b"READ_PLUS: 10 11 0 2000 9000 1 40 50 0"
+    (before,), (mount,) = mounts(nfs()), mounts([*nfs(), line])
+    assert mount.values["read_operations"] == before.values["read_operations"] + 10
+    assert mount.values["read_microseconds"] == before.values["read_microseconds"] + 50_000
+    assert mount.values["other_operations"] == before.values["other_operations"]
+
+
 def test_a_file_system_that_is_mounted_twice_counts_once() -> None:
     """At the first place, although its counts and age went on between the two; where it is mounted
     with nosharecache each place has its own.
