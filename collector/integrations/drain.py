@@ -111,6 +111,7 @@ class Gate:
         state = self._controller.node(self._node)  # people may have come first
         if state.drained:
             self._tokens.drop(slot)
+            self._tokens.drop(allowance)
             self._record.forget()
             return f"not drained (already drained by someone else: {state.reason}): {reason}"
         self._controller.drain(self._node, reason)

@@ -51,6 +51,14 @@ class Refuses(Slurmctld):
         raise CannotAskError(f"not {node}")
 
 
+class Taken(Slurmctld):
+    """A controller at which an operator drains the node while it is about to be drained."""
+
+    def take(self, token: str, node: str) -> bool:
+        self.reasons[node] = "new firmware@root 1"
+        return super().take(token, node)
+
+
 @pytest.fixture
 def record(tmp_path: Path) -> Record:
     """What one node keeps."""
@@ -73,6 +81,14 @@ def test_a_drain_that_is_refused_again_and_again_uses_one_allowance(record: Reco
         assert sum("hour" in token for token in controller.held) == 1
     check(controller, record)
     assert controller.held == {}
+
+
+def test_a_drain_that_an_operator_came_before_uses_no_allowance(record: Record) -> None:
+    """No node of the fleet waits an hour for a drain that was none."""
+    controller = Taken()
+    assert check(controller, record, A, now=NOON).startswith("not drained (already drained by")
+    assert controller.held == {}
+    assert record.read() is None
 
 
 def test_an_allowance_of_a_drain_that_was_done_is_used(record: Record) -> None:
