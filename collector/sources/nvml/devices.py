@@ -75,7 +75,7 @@ class Gpu:
         self._instances: dict[str, tuple[Target, GpmReader]] = {}
         self._links: dict[int, Target] = {}
         self._logged: dict[int, bytes] = {}
-        self._processes: list[list[int]] = []
+        self._processes: list[list[int]] | None = None
         self._uuid = uuid
         self._seek_links()
 
@@ -106,7 +106,8 @@ class Gpu:
 
     def processes(self) -> list[list[int]] | None:
         """Processes that hold the GPU now, as pid, GPU instance, compute instance; None
-        where they are as last sent.
+        where they are as last sent, or not known. Of none the first reading says so too: a child
+        before this one may have sent some that are gone.
         """
         found = {
             (
@@ -119,7 +120,7 @@ class Gpu:
             if hasattr(p, "pid")
         }
         now = [list(p) for p in sorted(found)[:_MAX_PROCESSES]]
-        if now == self._processes:
+        if now == self._processes or not (found or any(map(_is_compute, self._own.lists))):
             return None
         self._processes = now
         return now
@@ -246,6 +247,10 @@ class Gpu:
 
     def _ask(self, function: str, *arguments: Any) -> Any:
         return self._library.call(function, *arguments, gpu=self.index, patience=SLOW)
+
+
+def _is_compute(function: str) -> bool:
+    return function.startswith("nvmlDeviceGetComputeRunningProcesses")
 
 
 def identify(library: Library, index: int) -> tuple[Any, str]:

@@ -543,6 +543,24 @@ def test_processes_come_and_go(scripted: Scripted, tmp_path: Path) -> None:
     assert (went.kind, dict(went.attributes)) == ("gpu_process_ended", {"pid": 50})
 
 
+def test_processes_that_end_while_a_child_is_replaced_have_ended(scripted: Scripted) -> None:
+    """The next child finds none: what the one before it had reported is gone, for others too."""
+    holders = GpuProcesses()
+    node = scripted(1, holders=holders)
+    listed = "0/nvmlDeviceGetComputeRunningProcesses_v3()"
+    node.table.set(f"{listed}.length", 1)
+    node.table.set(f"{listed}[0].pid", 50)
+    node.read()
+    node.table.fail("0/nvmlDeviceGetTemperature(0)", SEGFAULT)
+    node.read()
+    node.table.set(f"{listed}.length", 0)
+    node.table.fail("0/nvmlDeviceGetTemperature(0)", 0)
+    found = [event for _ in range(3) for event in node.read().events]
+    ended = [dict(event.attributes) for event in found if event.kind == "gpu_process_ended"]
+    assert ended == [{"pid": 50}]
+    assert dict(holders.look().holders) == {uuid(0): ()}
+
+
 def test_who_holds_a_gpu_is_told_to_others(scripted: Scripted) -> None:
     """Pids with their instance by GPU, an empty list for a GPU that nobody holds, and none
     for one that does not say.
