@@ -129,7 +129,7 @@ class NvmlSource:
         unread = [Unread(sweep.trouble)] if sweep.trouble else []
         values, codes, events = self._take(sweep.messages, unread, now)
         blocks, failures = self._assembler.blocks(values, self._roster.sizes())
-        self._tell_holders(blocks["gpu"])
+        self._tell_holders(blocks["gpu"], complete=sweep.complete)
         self._count_lives(blocks["gpu"])
         self._count_links(blocks, values)
         events += self._judge(blocks["gpu"], values, codes, sweep, now)
@@ -214,12 +214,17 @@ class NvmlSource:
             changes, now
         )
 
-    def _tell_holders(self, block: Block) -> None:
-        """Who is there.
+    def _tell_holders(self, block: Block, *, complete: bool) -> None:
+        """Who is there: instances as of the last complete sweep, though those that were destroyed
+        keep their rows.
 
         A GPU that was counted empty is empty: lists of processes come only when they change.
         """
-        self._holders.note(self._roster.gpus(), self._roster.rows["gpu_instance"].devices)
+        rows, known = self._roster.rows["gpu_instance"].devices, self._targets.known.values()
+        here = tuple(rows[one.row] for one in known if one.kind == "gpu_instance")
+        self._holders.note(
+            self._roster.gpus(), here if complete else self._holders.look().instances
+        )
         for row in np.flatnonzero(block.gauges[_COMPUTE] == 0).tolist():
             uuid = self._roster.gpus()[row].id
             if uuid not in self._holders.look().holders:

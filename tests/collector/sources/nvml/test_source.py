@@ -607,8 +607,11 @@ def test_links_up_and_down_are_counted(scripted: Scripted) -> None:
 
 
 def test_mig_instances_are_rows_of_their_own(scripted: Scripted) -> None:
-    """A GPU instance is a device with its GPU's labels, and goes when it is destroyed."""
-    node = scripted(1, facts_every_s=10)
+    """A GPU instance is a device with its GPU's labels, and goes when it is destroyed, also for
+    those who map jobs to GPUs.
+    """
+    holders = GpuProcesses()
+    node = scripted(1, facts_every_s=10, holders=holders)
     node.table.set("0/nvmlDeviceGetMigMode()[0]", 1)
     node.table.set("0/nvmlDeviceGetMaxMigDeviceCount()", 7)
     node.table.set("0/nvmlDeviceGetMigDeviceHandleByIndex(0)", 5)
@@ -627,11 +630,13 @@ def test_mig_instances_are_rows_of_their_own(scripted: Scripted) -> None:
         "pci_bus_id": "00000000:10:00.0",
     }
     assert values(reading, "gpu_instance")[0]["memory_used_bytes"] == 2**34
+    assert holders.look().instances == (device,)
     node.table.fail("0/nvmlDeviceGetMigDeviceHandleByIndex(0)", 6)
     until(
         lambda: not any(f.kind == "gpu_instance" for f in node.read(11).frames),
         "the instance to go",
     )
+    assert holders.look().instances == ()
 
 
 def test_a_mig_instance_that_is_made_again_is_read_again(scripted: Scripted) -> None:
