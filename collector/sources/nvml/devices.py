@@ -169,9 +169,13 @@ class Gpu:
         """
         found: dict[str, tuple[Any, int]] = {}
         for handle in self._mig_handles():
-            instance = int(self._ask("nvmlDeviceGetGpuInstanceId", handle))
-            if instance not in {number for _, number in found.values()}:
-                found[str(self._ask("nvmlDeviceGetUUID", handle))] = (handle, instance)
+            try:
+                instance = int(self._ask("nvmlDeviceGetGpuInstanceId", handle))
+                if instance not in {number for _, number in found.values()}:
+                    found[str(self._ask("nvmlDeviceGetUUID", handle))] = (handle, instance)
+            except NvmlError as error:  # just destroyed, or of a tenant
+                if error.code in GONE:
+                    raise
         # One that was destroyed and made again in between has the same UUID; the questions that its
         # handle refused meanwhile are asked again.
         again = {uuid for uuid, (target, _) in self._instances.items() if target.shrank}

@@ -639,6 +639,23 @@ def test_mig_instances_are_rows_of_their_own(scripted: Scripted) -> None:
     assert holders.look().instances == ()
 
 
+@pytest.mark.parametrize("question", ["nvmlDeviceGetGpuInstanceId()", "nvmlDeviceGetUUID()"])
+def test_a_mig_instance_that_cannot_be_asked_hides_neither_gpu_nor_others(
+    scripted: Scripted, question: str
+) -> None:
+    """It was destroyed a moment ago, or belongs to a container that we may not look into."""
+    node = scripted(1)
+    node.table.set("0/nvmlDeviceGetMigMode()[0]", 1)
+    for number in (5, 6):
+        node.table.set(f"0/nvmlDeviceGetMigDeviceHandleByIndex({number - 5})", number)
+        node.table.set(f"0.{number}/nvmlDeviceGetUUID()", f"MIG-{number}")
+        node.table.set(f"0.{number}/nvmlDeviceGetGpuInstanceId()", number)
+    node.table.fail(f"0.5/{question}", 4)
+    reading = node.read()
+    assert states(reading) == ["ok"]
+    assert [device.id for device in frame(reading, "gpu_instance").devices] == ["MIG-6"]
+
+
 def test_a_mig_instance_that_is_made_again_is_read_again(scripted: Scripted) -> None:
     """It has the UUID that it had: what its handle refused while it was gone is asked again."""
     node = scripted(1, facts_every_s=10)
