@@ -128,11 +128,12 @@ class PerformanceAgents:
 
     def failures(self) -> tuple[tuple[str, str], ...]:
         """(reason, port) of what could not be asked; the port is empty where perfquery
-        itself is not to be had.
+        itself is not to be had. A port that is not asked any more, as it is down or gone, has none.
         """
+        asked = {question.id for question in self._questions}
         if self._missing.failure:
-            return ((self._missing.failure, ""),)
-        known = list(self._memory.items())
+            return ((self._missing.failure, ""),) if asked else ()
+        known = [(key, m) for key, m in list(self._memory.items()) if key[0] in asked]
         return tuple(
             (f"perfquery_{m.failure}", port)
             for (port, _), m in known

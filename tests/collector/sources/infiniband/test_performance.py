@@ -259,6 +259,18 @@ def test_failures_are_said_once_per_change(
     assert [record.levelno for record in caplog.records] == [logging.WARNING, logging.INFO]
 
 
+@pytest.mark.parametrize("answer", [done(255, SILENT), FileNotFoundError(2, "No such file")])
+def test_a_port_that_is_not_asked_any_more_has_no_failure(
+    make: Make, answer: Finished | OSError
+) -> None:
+    """It went down or was taken out: what it last answered says nothing about it now."""
+    agents, _ = make(answer)
+    agents.ask_due()
+    assert agents.failures()
+    agents._questions = ()
+    assert agents.failures() == ()
+
+
 def test_an_error_of_ours_reaches_the_reader(clock: FakeClock, metrics: SelfMetrics) -> None:
     """What goes wrong in the thread is raised where a guard counts it, and asking goes on."""
     agents = PerformanceAgents("perfquery", clock, metrics, run=Runs(done(0, X_ANSWER)))
