@@ -11,12 +11,13 @@ from detectors import faults
 from rules import fleet, owners, templates, words
 from rules.model import Action, Alert, Component, Group, Severity
 
+INCIDENT = "cluster, node, instance, root_kind, root_device, class"
+
 # An acknowledged incident is being handled, and a node in maintenance is expected to misbehave:
 # neither pages. What the gateway explains it alerts itself.
 HANDLED = (
     f"{fleet.LEFT}\n"
-    "unless on (cluster, node, instance, root_kind, root_device, class) "
-    "tocsin_incident_acknowledged\n"
+    f"unless on ({INCIDENT}) tocsin_incident_acknowledged\n"
     "unless on (cluster, node, instance) tocsin_maintenance{kind='node'}"
 )
 
@@ -407,10 +408,14 @@ def _again(severity: Severity) -> Alert:
     page = severity == "critical"
     level = "page" if page else "ticket"
     series = f'tocsin_incident_occurrences{{severity="{level}"}}'
+    # Of the incident, whichever pod its agent runs in and whatever is proposed by now.
+    now, before = (
+        f"max by ({INCIDENT}) ({each})"
+        for each in (series, f"max_over_time({series}[{SEEN_MIN}m] offset {AGAIN_MIN}m)")
+    )
     expr = (
         f"({_named('', level, 'tocsin_incident_occurrences')}\n"
-        f"unless on (cluster, node, instance, root_kind, root_device, class) "
-        f"(max_over_time({series}[{SEEN_MIN}m] offset {AGAIN_MIN}m) >= {series}))\n{HANDLED}"
+        f"unless on ({INCIDENT}) ({before} >= {now}))\n{HANDLED}"
     )
     return Alert(
         name="TocsinFaultAgain" if page else "TocsinFaultAgainTicket",
