@@ -105,8 +105,9 @@ def labelled(series: str) -> str:
 def _failed_gpus() -> str:
     """The failed GPUs of a node that is the root cause, or contains it, by number; else empty."""
     failed = 'last_over_time(tocsin_device_health{instance=%q,kind="gpu",health="failed"}[5m]) > 0'
-    by_uuid = f'label_replace({failed}, "uuid", "$1", "device", "(.+)")'
-    info = "last_over_time(tocsin_gpu_info{instance=%q}[5m])"
+    by_uuid = f'max by (uuid) (label_replace({failed}, "uuid", "$1", "device", "(.+)"))'
+    # One for each GPU: its facts or the agent's pod may have changed within these minutes.
+    info = "topk by (uuid) (1, last_over_time(tocsin_gpu_info{instance=%q}[5m]))"
     query = f"{by_uuid} * on (uuid) group_left (gpu) {info}".replace('"', '\\"')
     return (
         '{{ if match "^(node|rack|switch|nvlink_domain|cluster)$" $labels.root_kind }}'
