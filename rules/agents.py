@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import places
-from rules.model import Alert, Group
+from rules.model import Alert, Group, gone
 from rules.templates import INSTANCE, NODE
 
 UP = 'up{job=~".*tocsin.*", job!~".*gateway.*"}'
@@ -52,7 +52,7 @@ AVAILABILITY = (
     ),
     Alert(
         name="TocsinAgentGone",
-        expr=f"last_over_time({UP}[1d]) unless {UP}",
+        expr=gone(UP),
         severity="warning",
         component="pipeline",
         scope="node",

@@ -37,6 +37,18 @@ Action = Literal["page", "remediate", "rma", "observe"]
 PageOf = Literal["agent", "leader", "none"]  # of the raw rules none, whatever they say
 
 
+def gone(series: str) -> str:
+    """Series of the last day that are no more. The Prometheus operator labels all series of a
+    target with its pod: one that replaces another is the same target.
+    """
+    return f"{any_pod(f'last_over_time({series}[1d])')} unless {any_pod(series)}"
+
+
+def any_pod(series: str) -> str:
+    """The series of a target, whichever pod it is scraped from."""
+    return f"max without (pod) ({series})"
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """One recording rule. ``record`` is level:metric:operation; the metric ends in its unit."""

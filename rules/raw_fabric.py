@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import places
-from rules.model import Alert, Group, Recording
+from rules.model import Alert, Group, Recording, any_pod, gone
 from rules.templates import NODE
 
 PORT = f"Port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} on {NODE}"
@@ -12,7 +12,8 @@ PORT = f"Port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} on {NODE}"
 BITS = "(node_infiniband_rate_bytes_per_second * 8)"
 
 # A port counts as in use if it was active within a week: management and unused ports never were.
-IN_USE = "max_over_time(node_infiniband_state_id[7d]) == 4"
+STATE, RATE = "node_infiniband_state_id", "node_infiniband_rate_bytes_per_second"
+IN_USE = f"{any_pod(f'max_over_time({STATE}[7d])')} == 4"
 
 RECORDINGS = (
     Recording(
@@ -28,7 +29,7 @@ RECORDINGS = (
 AVAILABILITY = (
     Alert(
         name="RawIbPortDown",
-        expr=f"(node_infiniband_state_id < 4) and ({IN_USE})",
+        expr=f"({any_pod(STATE)} < 4) and ({IN_USE})",
         severity="critical",
         component="fabric",
         scope="port",
@@ -61,10 +62,8 @@ AVAILABILITY = (
     ),
     Alert(
         name="RawIbPortGone",
-        expr=(
-            "(last_over_time(node_infiniband_state_id[1d]) unless node_infiniband_state_id)\n"
-            "and on (cluster, node, instance) (up == 1)"
-        ),
+        # The exporter's own `up`: others may be under the same instance, such as a node's name.
+        expr=f"({gone(STATE)})\nand on (cluster, node, instance, job) (up == 1)",
         severity="critical",
         component="fabric",
         scope="port",
@@ -91,11 +90,7 @@ AVAILABILITY = (
 SATURATION = (
     Alert(
         name="RawIbRateLow",
-        expr=(
-            "node_infiniband_rate_bytes_per_second < "
-            "max_over_time(node_infiniband_rate_bytes_per_second[7d]) and "
-            "node_infiniband_rate_bytes_per_second > 0"
-        ),
+        expr=(f"{any_pod(RATE)} < {any_pod(f'max_over_time({RATE}[7d])')} and {any_pod(RATE)} > 0"),
         severity="critical",
         component="fabric",
         scope="port",

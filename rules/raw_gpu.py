@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import places
-from rules.model import Alert, Group, Recording
+from rules.model import Alert, Group, Recording, gone
 from rules.templates import INSTANCE, NODE
 
 # What makes a GPU unique. Job and pod labels are aggregated away: otherwise a new job would end one
@@ -18,6 +18,7 @@ XID_RESET = "46|54|62|64|95|109|110|119|120|136|140|143|155|156|158"
 XIDS = f'DCGM_EXP_XID_ERRORS_COUNT{{xid=~"{XID_REBOOT}|{XID_RESET}"}}'
 
 UP = 'up{job=~".*(dcgm|tocsin).*", job!~".*gateway.*"}'  # a gateway reads no GPU
+UP_ON_NODE = UP.replace("}", ', node!=""}')
 # How long a missing GPU is remembered: longer than an outage of the exporter overnight.
 REMEMBERED = "1d"
 
@@ -136,7 +137,8 @@ AVAILABILITY = (
     ),
     Alert(
         name="RawGpuExporterGone",
-        expr=(f"last_over_time({UP}[{REMEMBERED}]) unless {UP}"),
+        # Pods are scraped by address by default: one that replaces another has the same node.
+        expr=f"({gone(UP)})\nunless on (job, cluster, node) {UP_ON_NODE}",
         severity="warning",
         component="pipeline",
         scope="node",
@@ -158,7 +160,8 @@ AVAILABILITY = (
         ),
         do=(
             "If the node was removed on purpose, silence the alert for a day. Otherwise restore "
-            "the target."
+            "the target. Exporters that are scraped by the address of their pod need the name of "
+            "the node as label `node`: otherwise each new pod is a new node."
         ),
         clears="When the target is back, or a day after it disappeared.",
         panel=places.RAW_GPUS,
