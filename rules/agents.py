@@ -82,7 +82,8 @@ AVAILABILITY = (
         expr=(
             "(tocsin_gpu_expected - tocsin_gpu_visible > 0)\n"
             "unless on (cluster, node, instance) "
-            'tocsin_incident_active{class=~"(gpu_lost|gpu_absent|gpu_hung|xid)(/.*)?"}\n'
+            'tocsin_incident_active{class=~"'
+            '(gpu_lost|gpu_absent|gpu_hung|gpu_driver|driver_hung|xid)(/.*)?"}\n'
             "unless on (cluster, node, instance) tocsin_maintenance{kind='node'}"
         ),
         severity="critical",
