@@ -71,6 +71,18 @@ MUTES = [
         False,
     ),
     (
+        "another port of the node",
+        alert("TocsinFabric", "a", **PORT, **N1),
+        alert("TocsinFabricTicket", "b", **(PORT | {"root_device": "0x2"}), **N1),
+        False,
+    ),
+    (
+        "a lesser fault of the same port",
+        alert("TocsinFabric", "a", **PORT, **N1),
+        alert("TocsinFabricTicket", "b", **(PORT | {"class": "ib/errors"}), **N1),
+        True,
+    ),
+    (
         "another family",
         alert("RawGpuHwThermalSlowdown", "a", gpu_uuid="g1", **N1),
         alert("RawGpuPowerLimitLow", "b", gpu_uuid="g1", **N1),
