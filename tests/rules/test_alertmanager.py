@@ -150,6 +150,27 @@ MUTES = [
         alert("TocsinGpuLost", "b", scope="gpu", gpu_uuid="g1", **N1),
         False,
     ),
+    *(
+        (
+            f"{name} explains no dead GPU of a node",
+            alert(
+                name,
+                "a",
+                root_kind="node",
+                root_device="n1",
+                scope="node",
+                **{"class": fault},
+                **N1,
+            ),
+            alert("TocsinGpuLost", "b", scope="gpu", gpu_uuid="g1", **N1),
+            False,
+        )
+        for name, fault in (
+            ("TocsinStorage", "storage/server"),
+            ("TocsinHost", "host_hardware/uncorrected"),
+            ("TocsinStraggler", "straggler/node"),
+        )
+    ),
     (
         "and no other switch's",
         alert(
