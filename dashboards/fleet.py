@@ -15,7 +15,7 @@ from dashboards.meaning import (
 )
 from dashboards.naming import NAMED, named
 from dashboards.panels import Column, Dashboard, Lines, Query, Row, Stat, Table, Timeline
-from dashboards.queries import foreign, measured, own
+from dashboards.queries import measured, own
 from dashboards.shared import (
     AGENTS,
     BY_NODE,
@@ -34,6 +34,7 @@ from dashboards.shared import (
     health,
     in_state,
     port_health,
+    process,
     zero_where,
 )
 from pipeline.catalog import agent
@@ -45,7 +46,7 @@ _ACTIVE_PORT = measured("ib_port", "state", state="active")
 _MAINTENANCE = own(agent.MAINTENANCE, kind="node")
 _MONTH_S = 2_629_800  # a twelfth of a Julian year
 _GPU_MONTHS = (
-    f"sum((time() - {foreign('process_start_time_seconds')}) * on (cluster, instance) "
+    f"sum((time() - ({process('process_start_time_seconds')})) * on (cluster, instance) "
     f"{_EXPECTED_GPUS}) / {_MONTH_S}"
 )
 # Unexpected interruptions per GPU and month: 419 on 16,384 GPUs in 54 days (The Llama 3 Herd

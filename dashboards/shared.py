@@ -57,7 +57,8 @@ def rose(series: str, span: str) -> str:
 
 def process(name: str, of: Callable[[str], str] = str) -> str:
     """A series of the process of each agent, or what a function ``of`` makes of it."""
-    return f"{of(foreign(name))} and on (cluster, instance) {AGENTS}"
+    # By job too: where the instance is the name of the node, it is that of other exporters as well.
+    return f"{of(foreign(name))} and on (cluster, instance, job) {AGENTS}"
 
 
 def rate(series: str) -> str:

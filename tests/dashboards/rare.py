@@ -64,7 +64,22 @@ def _risen(family: str, more: dict[str, str] | None = None) -> Rare:
     return Rare({f"{family}{{{N1}}}": ONE_A_MINUTE, **(more or {})}, f"{{{NAMED}}}", 5)
 
 
+_SAME_NODE = {  # node_exporter under the same instance, as where that is the name of the node
+    f'tocsin_build_info{{{N1},job="tocsin"}}': "1x60",
+    f'process_start_time_seconds{{{N1},job="tocsin"}}': ZERO,
+    f'process_start_time_seconds{{{N1},job="node"}}': ZERO,
+    f'process_resident_memory_bytes{{{N1},job="tocsin"}}': "5x60",
+    f'process_resident_memory_bytes{{{N1},job="node"}}': "9x60",
+}
+
+
 RARE: dict[str, Rare] = {
+    "fleet: GPU-months watched A": Rare(
+        {**_SAME_NODE, f'tocsin_gpu_expected{{{N1},job="tocsin"}}': "2629800x60"}, "{}", 3600
+    ),
+    "agents: Memory of the agents A": Rare(
+        _SAME_NODE, f'process_resident_memory_bytes{{{NAMED},job="tocsin"}}', 5
+    ),
     "agents: Silent agents A": Rare(
         {f'up{{{N1},job="tocsin"}}': ZERO}, f'up{{{NAMED},job="tocsin"}}', 0
     ),
@@ -150,6 +165,7 @@ RARE: dict[str, Rare] = {
             f'tocsin_incidents_total{{{N1},class="ecc",severity="page"}}': "5x60",
             f"tocsin_incidents_overflow{{{N1}}}": ZERO,
             f"process_start_time_seconds{{{N1}}}": ZERO,
+            f"tocsin_build_info{{{N1}}}": "1x60",
             f"tocsin_gpu_expected{{{N1}}}": "73050x60",
         },
         "{}",
