@@ -36,7 +36,8 @@ BY_PORT = "cluster, instance, device, port"
 
 INCIDENTS = own(agent.INCIDENT_ACTIVE)
 OF_INCIDENT = agent.INCIDENT_ACTIVE.labels
-UP = foreign("up", job="=~.*tocsin.*")
+# A gateway is no node: rules/agents.py.
+UP = foreign("up", job="=~.*tocsin.*").replace("}", ', job!~".*gateway.*"}')
 AGENTS = own(agent.BUILD_INFO)  # one series per agent that answers
 
 

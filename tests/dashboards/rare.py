@@ -73,7 +73,12 @@ _SAME_NODE = {  # node_exporter under the same instance, as where that is the na
 }
 
 
+_UP = {f'up{{{N1},job="tocsin"}}': "1x60", 'up{instance="g1:9401",job="tocsin-gateway"}': ZERO}
+
+
 RARE: dict[str, Rare] = {
+    "fleet: Nodes B": Rare(_UP, "{}", 1),
+    "agents: Agents B": Rare(_UP, "{}", 1),
     "fleet: GPU-months watched A": Rare(
         {**_SAME_NODE, f'tocsin_gpu_expected{{{N1},job="tocsin"}}': "2629800x60"}, "{}", 3600
     ),
