@@ -57,6 +57,7 @@ _WORST = f"{health(BY_NODE, '=~.+')} or {len(HEALTH)} * max by ({BY_NODE}) ({UP}
 
 
 _INCIDENTS = named(INCIDENTS, OF_INCIDENT, "root_device")
+_OF_INCIDENT = f"cluster, instance, {', '.join(OF_INCIDENT)}"
 
 
 def _open(severity: str) -> str:
@@ -170,10 +171,11 @@ OPEN = (
         ),
         queries=(
             Query(_INCIDENTS),
-            # How long it was open within the last day, in steps of the subquery.
+            # How long it was open within the last day, in steps of the subquery; whichever pods the
+            # agent ran in.
             Query(
-                f"({_INCIDENTS}) * on (cluster, instance, {', '.join(OF_INCIDENT)}) "
-                f"group_left () (15 * count_over_time({INCIDENTS}[1d:15s]))"
+                f"({_INCIDENTS}) * on ({_OF_INCIDENT}) group_left () "
+                f"(15 * sum by ({_OF_INCIDENT}) (count_over_time({INCIDENTS}[1d:15s])))"
             ),
         ),
         columns=(

@@ -73,11 +73,21 @@ _SAME_NODE = {  # node_exporter under the same instance, as where that is the na
 }
 
 
+_GPU_LOST = 'class="gpu_lost",root_device="GPU-0"'
 _UP = {f'up{{{N1},job="tocsin"}}': "1x60", 'up{instance="g1:9401",job="tocsin-gateway"}': ZERO}
 
 
 RARE: dict[str, Rare] = {
     "fleet: Nodes B": Rare(_UP, "{}", 1),
+    # Open for half an hour in each of two pods.
+    "fleet: Open incidents B": Rare(
+        {
+            f'tocsin_incident_active{{{N1},pod="a",{_GPU_LOST}}}': "1x29 stale",
+            f'tocsin_incident_active{{{N1},pod="b",{_GPU_LOST}}}': "_x30 1x30",
+        },
+        f'{{cluster="c1",instance="n1:9400",named="GPU-0",pod="b",{_GPU_LOST}}}',
+        3615,
+    ),
     "agents: Agents B": Rare(_UP, "{}", 1),
     "fleet: GPU-months watched A": Rare(
         {**_SAME_NODE, f'tocsin_gpu_expected{{{N1},job="tocsin"}}': "2629800x60"}, "{}", 3600
