@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,6 +95,13 @@ def test_nothing_in_the_image_is_named_by_a_tag_that_moves_with_us() -> None:
         "${BASE}",
         "${BASE}",
     ]
+
+
+def test_every_package_of_the_distribution_is_copied() -> None:
+    """A wheel is built without a folder that is missing; the command line then lacks a module."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert set(packages) <= set(copied())
 
 
 @pytest.fixture(scope="module")
