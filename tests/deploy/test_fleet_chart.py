@@ -171,6 +171,21 @@ def test_each_gateway_has_credentials_of_its_own() -> None:
     assert mounts["/etc/tocsin-bus/bus.creds"]["subPathExpr"] == "$(POD_NAME).creds"
 
 
+def test_the_stream_is_made_while_helm_waits_for_the_gateways() -> None:
+    """They are ready with it, so it is made by no hook, which comes after them; and another
+    specification, which no Job takes, is another Job.
+    """
+    jobs = []
+    for tag in ("a", "b"):
+        place = ("--set", f"{OWN},image.tag={tag}", "--show-only", "templates/stream.yaml")
+        done = helm("4", "template", "fleet", str(CHART), *place)
+        jobs.append(yaml.safe_load(done.stdout))
+    assert [job["metadata"].get("annotations") for job in jobs] == [None, None]
+    names = {job["metadata"]["name"] for job in jobs}
+    assert len(names) == 2
+    assert all(name.startswith("fleet-tocsin-fleet-stream-") for name in names)
+
+
 def test_the_real_server_takes_its_configuration(tmp_path: Path) -> None:
     """With accounts and certificates in the places of the pod's."""
     init = [sys.executable, str(USERS), str(tmp_path / "users"), "init"]
