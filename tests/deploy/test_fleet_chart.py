@@ -186,6 +186,31 @@ def test_the_stream_is_made_while_helm_waits_for_the_gateways() -> None:
     assert all(name.startswith("fleet-tocsin-fleet-stream-") for name in names)
 
 
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize(
+    ("memory", "limit"),
+    [
+        ("2Gi", ["1843MiB"]),
+        ("1.5Gi", ["1382MiB"]),
+        ("4G", ["3433MiB"]),
+        ("800Mi", ["720MiB"]),
+        ("2147483648", []),
+        ("null", []),
+    ],
+)
+def test_the_server_collects_garbage_below_its_limit(
+    major: str, memory: str, limit: list[str]
+) -> None:
+    """However the quantity is written, and never at 0, with which it would do nothing else."""
+    values = f"{OWN},nats.resources.limits.memory={memory}"
+    place = ("--set", values, "--show-only", "templates/nats.yaml")
+    done = helm(major, "template", "fleet", str(CHART), *place)
+    assert done.returncode == 0, done.stderr.decode()
+    (server,) = [m for m in yaml.safe_load_all(done.stdout) if m and m["kind"] == "StatefulSet"]
+    environment = server["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert [each["value"] for each in environment if each["name"] == "GOMEMLIMIT"] == limit
+
+
 def test_the_real_server_takes_its_configuration(tmp_path: Path) -> None:
     """With accounts and certificates in the places of the pod's."""
     init = [sys.executable, str(USERS), str(tmp_path / "users"), "init"]

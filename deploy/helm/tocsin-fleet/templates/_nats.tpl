@@ -36,7 +36,10 @@ cluster {
 include "../nats-accounts/accounts.conf"
 {{- end }}
 
-{{- /* Of a quantity in Mi or Gi. */ -}}
-{{- define "fleet.mebibytes" -}}
-{{- if hasSuffix "Gi" . -}}{{ mul 1024 (trimSuffix "Gi" . | int) }}{{- else -}}{{ trimSuffix "Mi" . | int }}{{- end -}}
+{{- /* Nine tenths of a quantity of memory, for Go; nothing where there is none, or it is written in another way. */ -}}
+{{- define "fleet.goMemoryLimit" -}}
+{{- $text := toString . -}}
+{{- $number := regexFind "^[0-9]+([.][0-9]+)?" $text -}}
+{{- $mebibytes := get (dict "Mi" 1.0 "Gi" 1024.0 "Ti" 1048576.0 "M" 0.95367 "G" 953.67 "T" 953674.0) (trimPrefix $number $text) -}}
+{{- if and $number $mebibytes -}}{{ mulf (float64 $number) $mebibytes 0.9 | floor | int64 }}MiB{{- end -}}
 {{- end }}
