@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from detectors.faults import FAULTS
@@ -17,38 +16,60 @@ APPLICATION = "|".join(
 )
 
 
-# What is known of the job that has the root cause, or had it an hour ago: a GPU, or the job itself.
-# Prometheus renames our label `job`, as a target has one of its own, unless labels are honoured.
-_HELD = ("uuid=%q", "exported_job=%q", 'job=%q,exported_job=""')
-
-
 class _Jobs(NamedTuple):
-    """Of which agents jobs are asked for: matchers, what is joined, and the arguments of both."""
+    """Of which agents jobs are asked for: a matcher and its argument; what is joined, with an
+    argument; and the series of the incidents, with a matcher and its argument.
+    """
 
     of: str
-    joined: str
     own: str
+    joined: str
     bus: str
+    incident: str
+    whose: str
 
-    def query(self, held: Sequence[str]) -> str:
-        """A call of `printf`: the query with its arguments."""
-        series = [
-            f"last_over_time(tocsin_device_job_info{{{self.of}{matchers}}}[1h])"
-            for matchers in held
+    def held(self, matchers: str) -> str:
+        """A call of `printf`: the series of jobs that have the root cause, or are it."""
+        series = f"tocsin_device_job_info{{{self.of}{matchers}}}".replace('"', '\\"')
+        return f'printf "{series}" {self.own}$labels.root_device'
+
+    @property
+    def begin(self) -> str:
+        """A query: when the incident was not there yet, within an hour."""
+        series = f"{self.incident}=%q,root_device=%q,class=%q}}"
+        text = f"max_over_time((vector(time()) unless on () {series})[1h:15s])"
+        return f'query (printf "{text}" {self.whose} $labels.root_device $labels.class)'
+
+    @property
+    def query(self) -> str:
+        """Jobs of two series: those that had the root cause when the incident began, before those
+        that had it in the hour before that, and any of the last hour where that is not known.
+        """
+        asked = [
+            text.replace("#", f"%[{number}]s")
+            for text in ("#%[3]s", "last_over_time(#[1h]%[3]s)", "last_over_time(#[1h])")
+            for number in (1, 2)
         ]
-        text = f"({' or '.join(series)}){self.joined}".replace('"', '\\"')
-        arguments = [f"{self.own}$labels.root_device" for _ in held]
-        return " ".join(["printf", f'"{text}"', *arguments]) + self.bus
+        return f'query (printf "({" or ".join(asked)}){self.joined}" $of $or $begin{self.bus})'
 
 
-_AGENT = _Jobs("instance=%q,", "", "$labels.instance ", "")
+_AGENT = _Jobs(
+    "instance=%q,",
+    "$labels.instance ",
+    "",
+    "",
+    "tocsin_incident_active{instance",
+    "$labels.instance",
+)
 # A gateway holds no job: any agent's that sends to its bus, as two clusters may have jobs of one
 # number.
 _CLUSTER = _Jobs(
     "",
-    " and on (cluster, node, instance) last_over_time(tocsin_bus_info{bus_cluster=%q}[1h])",
     "",
+    " and on (cluster, node, instance) last_over_time(tocsin_bus_info{bus_cluster=%[4]q}[1h])",
     " $labels.bus_cluster",
+    "tocsin_fleet_incident_active{bus_cluster",
+    "$labels.bus_cluster",
 )
 
 
@@ -67,14 +88,22 @@ def _fact(name: str) -> str:
 
 def _of_job(name: str, jobs: _Jobs) -> str:
     """A fact of the job of the root cause, of classes of applications only: the job ends, and the
-    labels of other alerts must not change then.
+    labels of other alerts must not change then. A job that had the GPU before the incident began,
+    or has got it since, is not to blame.
+
+    Prometheus renames our label `job`, as a target has one of its own, unless labels are honoured.
     """
-    gpu, *job = _HELD
+    of_job = "".join(
+        f"{{{{ ${variable} = {jobs.held(matchers)} }}}}"
+        for variable, matchers in (("of", "exported_job=%q"), ("or", 'job=%q,exported_job=""'))
+    )
     return (
         f'{{{{ if match "^({APPLICATION})$" $labels.class }}}}'
-        f"{{{{ $held := {jobs.query([gpu])} }}}}"
-        f'{{{{ if eq $labels.root_kind "job" }}}}{{{{ $held = {jobs.query(job)} }}}}{{{{ end }}}}'
-        f"{{{{ with query $held }}}}"
+        f'{{{{ $begin := "" }}}}{{{{ with {jobs.begin} }}}}'
+        '{{ $begin = printf " @ %.0f" (. | first | value) }}{{ end }}'
+        f"{{{{ $of := {jobs.held('uuid=%q')} }}}}{{{{ $or := $of }}}}"
+        f'{{{{ if eq $labels.root_kind "job" }}}}{of_job}{{{{ end }}}}'
+        f"{{{{ with {jobs.query} }}}}"
         f"{{{{ $job := . | first }}}}{_fact(name)}{{{{ end }}}}{{{{ end }}}}"
     )
 
