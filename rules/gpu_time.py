@@ -23,6 +23,7 @@ _GPU = f"{_NODE}, gpu, uuid"
 _EVERY = f"max by ({_GPU}) (tocsin_gpu_state{{state='ok'}} >= bool 0)"
 _WORK = f"max by ({_GPU}) (avg_over_time(tocsin_gpu_utilization_ratio{{engine='gpu'}}[1m]))"
 _JOB = f"max by ({_GPU}) (tocsin_device_job_info)"
+_PAGES = "tocsin_incidents_total{severity='page'}"
 _BROKEN = "tocsin_incident_active{severity='page', action!='NONE'"
 
 
@@ -98,9 +99,12 @@ RECORDINGS = (
         GPUS_BY_TEAM,
         f"count by (cluster, team, cause) ({GPU_CAUSE} * on ({_GPU}) group_left (team) {_TEAM})",
     ),
+    # A series is born with the first incident of its class, which is no increase. 0 where there was
+    # none: the mean over a day counts the hours without one.
     Recording(
         FAILURES,
-        "sum by (cluster) (increase(tocsin_incidents_total{severity='page'}[1h]))",
+        f"sum by (cluster) (\n({_PAGES} unless {_PAGES} offset 1h) or increase({_PAGES}[1h])\n)\n"
+        f"or 0 * {GPUS_COUNTED}",
     ),
 )
 
