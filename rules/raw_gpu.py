@@ -200,6 +200,9 @@ AVAILABILITY = (
         expr=(
             f"(last_over_time(gpu:dcgm_temperature_celsius:max[{REMEMBERED}]) unless "
             "gpu:dcgm_temperature_celsius:max)\n"
+            # Under another number: indices shift at a boot without one of the GPUs.
+            "unless on (cluster, node, instance, gpu_uuid) "
+            'gpu:dcgm_temperature_celsius:max{gpu_uuid!=""}\n'
             "and on (cluster, node, instance) group by (cluster, node, instance) "
             "(gpu:dcgm_temperature_celsius:max)"
         ),
