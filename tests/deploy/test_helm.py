@@ -143,6 +143,17 @@ def test_helm_refuses_a_typing_mistake(major: str, wrong: str, key: str, chart: 
     assert key in done.stderr.decode()
 
 
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize("keeps", ["profile=full", "state.hostPath=/srv/tocsin"])
+def test_two_agents_never_wait_for_each_other(major: str, keeps: str, chart: Path) -> None:
+    """A surge with a folder of the node is refused: the rollout would stop at its first node."""
+    surge = ("--set", "rollingUpdate.maxSurge=1,rollingUpdate.maxUnavailable=0")
+    done = helm(major, "template", "tocsin", str(chart), *surge, "--set", keeps)
+    assert done.returncode != 0
+    assert "rollingUpdate.maxSurge" in done.stderr.decode()
+    template(major, chart, *surge)
+
+
 # deployment/values.yaml of dcgm-exporter 4.8.3: these keys, with its own defaults.
 THEIRS = """\
 config:
