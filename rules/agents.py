@@ -112,7 +112,11 @@ AVAILABILITY = (
     ),
     Alert(
         name="TocsinSourceBlind",
-        expr="time() - tocsin_source_last_success_timestamp_seconds > 600",
+        # A source that fails from the start on has no last success.
+        expr=(
+            "(time() - tocsin_source_last_success_timestamp_seconds > 600)\n"
+            "or ((tocsin_source_success == 0) unless tocsin_source_last_success_timestamp_seconds)"
+        ),
         severity="warning",
         component="pipeline",
         scope="node",
@@ -121,8 +125,9 @@ AVAILABILITY = (
         hold="5m",
         summary="Source of an agent unreadable.",
         description=(
-            f"{INSTANCE}: source {{{{ $labels.source }}}} has delivered no data for {{{{ $value | "
-            f"humanizeDuration }}}}. Check permissions and the driver."
+            f"{INSTANCE}: source {{{{ $labels.source }}}} has delivered no data "
+            "{{ if $value }}for {{ $value | humanizeDuration }}{{ else }}since the agent started"
+            "{{ end }}. Check permissions and the driver."
         ),
         means=(
             "The driver, the kernel log or the counters cannot be read. Faults that only this "
