@@ -126,6 +126,25 @@ def test_the_gateway_s_configuration_is_valid_beside_an_agent() -> None:
     assert shipped.bus.servers == ()
 
 
+def test_an_agent_that_refuses_its_configuration_ends_no_upgrade(tmp_path: Path) -> None:
+    """The package is configured; the unit that does not start is named, and the other one is
+    restarted.
+    """
+    running = tmp_path / "running"
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(f'#!/bin/sh\necho "$*" >>{running}\ntest "$2" != tocsin.service\n')
+    systemctl.chmod(0o755)
+    (tmp_path / "systemd-sysusers").symlink_to("/bin/true")
+    text = (ROOT / "deploy/packages/debian/postinst").read_text(encoding="utf-8")
+    script = tmp_path / "postinst"
+    script.write_text(text.replace("/run/systemd/system", str(tmp_path)), encoding="utf-8")
+    path = f"{tmp_path}:/usr/bin:/bin"
+    done = child.run(["sh", str(script), "configure"], timeout_s=PATIENCE_S, env={"PATH": path})
+    assert done.returncode == 0
+    assert b"tocsin does not start with this version" in done.stderr
+    assert running.read_text().splitlines()[-1] == "try-restart tocsin-gateway.service"
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_scripts_are_plain_sh(script: Path) -> None:
     """They run as root on every node: shellcheck finds nothing."""
