@@ -164,6 +164,18 @@ def gateway_config(case: str, folder: Path) -> Config:
     return loaded.config
 
 
+@pytest.mark.parametrize(("case", "nats"), [("own", 1), ("elsewhere", 0)])
+def test_gateways_reach_what_the_values_say(case: str, nats: int) -> None:
+    """An object store too, beside names and the chart's own servers."""
+    egress = "networkPolicy.egress[0].ports[0].port=443"
+    place = ("--set", f"{CASES[case]},{egress}", "--show-only", "templates/networkpolicy.yaml")
+    done = helm("4", "template", "fleet", str(CHART), *place)
+    assert done.returncode == 0, done.stderr.decode()
+    gateways = next(filter(None, yaml.safe_load_all(done.stdout)))
+    ports = [port["port"] for rule in gateways["spec"]["egress"] for port in rule["ports"]]
+    assert ports == [53, 53, *[4222] * nats, 443]
+
+
 def test_each_gateway_has_credentials_of_its_own() -> None:
     """By the name of its pod; no two share a user."""
     spec = named("own", "StatefulSet", "fleet-tocsin-fleet-gateway")["spec"]["template"]["spec"]
