@@ -108,7 +108,8 @@ def split(url: str) -> SplitResult:
 
     try:
         parts = urlsplit(url)
-        named = bool(parts.hostname) and parts.port != 0
+        host = parts.hostname or ""
+        named = bool(host) and parts.port != 0 and host.isprintable() and " " not in host
     except ValueError as error:
         raise ValueError(f"{url}: {error}") from error
     if not named:

@@ -21,6 +21,7 @@ SOCKET = "control.sock"
 LONGEST = 65536  # bytes of one line
 # for a client that connects and does not speak; on a node without a free core one may take seconds
 PATIENCE_S = 5.0
+RETRY_S = 0.5  # where a connection cannot be taken
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -38,11 +39,13 @@ class Control:
         with _short(directory) as address:
             self._socket.bind(address)
         self._socket.listen(8)
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop listening."""
+        self._closed.set()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -53,8 +56,10 @@ class Control:
         while True:
             try:
                 client, _ = self._socket.accept()
-            except OSError:
-                return  # closed
+            except OSError:  # closed, or out of open files for a while
+                if self._closed.wait(RETRY_S):
+                    return
+                continue
             with client, contextlib.suppress(OSError):
                 client.settimeout(PATIENCE_S)
                 client.sendall(json.dumps(self._answer(client)).encode() + b"\n")

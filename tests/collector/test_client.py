@@ -92,6 +92,7 @@ def test_nobody_there_is_said_with_the_address() -> None:
         ("http://gpu07:94OO", "Port could not be cast"),
         ("http:///metrics", "names no host"),
         ("http://[::1", "Invalid IPv6"),
+        ("http://gpu 07:9400", "names no host"),
     ],
 )
 def test_an_address_that_is_none_is_said(address: str, said: str) -> None:

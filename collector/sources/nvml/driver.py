@@ -9,6 +9,7 @@ at slow facts and the MIG layout again. It ends when that closes.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -51,7 +52,11 @@ def main(arguments: Sequence[str]) -> None:
         skip=document["skip"],
         events=document["events"],
     )
-    driver.start()
+    try:
+        driver.start()
+    except NvmlError as error:  # of no GPU: how many there are is not known
+        _write(pack_document(wire.FAILED, code=error.code))
+        return
     gc.collect()
     gc.freeze()
     while command := os.read(0, 1):
@@ -66,12 +71,14 @@ class Driver:
         self._plan = plan
         self._skip = frozenset(skip)
         self._events = AnnouncedEvents(library) if events else None
+        self._count = 0
         self._gpus: list[Gpu] = []
         self._layouts: dict[int, tuple[int, int]] = {}
 
     def start(self) -> None:
-        """Find the GPUs and say what they are."""
-        for index in range(self._count()):
+        """Find the GPUs and say what they are. NvmlError where the driver does not count them."""
+        self._count = self._counted()
+        for index in range(self._count):
             if index in self._skip:
                 continue
             try:
@@ -86,7 +93,7 @@ class Driver:
             if self._events:
                 self._events.register(index, gpu.handle)
             _write(said)
-        _write(pack_document(wire.READY, count=self._count()))
+        _write(pack_document(wire.READY, count=self._count))
 
     def obey(self, command: bytes) -> None:
         """Do what one byte says; anything else is passed over."""
@@ -95,7 +102,9 @@ class Driver:
         elif command == b"f":
             for gpu in self._gpus:
                 _write(b"".join(gpu.look_again()))
-            _write(pack_document(wire.READY, count=self._count()))
+            with contextlib.suppress(NvmlError):  # as many as before, until it answers
+                self._count = self._counted()
+            _write(pack_document(wire.READY, count=self._count))
 
     def _sweep(self, *, links: bool) -> None:
         began = time.monotonic()
@@ -134,11 +143,8 @@ class Driver:
             parts.append(pack_document(wire.PROCESSES, gpu.index, processes=processes))
         return b"".join(parts)
 
-    def _count(self) -> int:
-        try:
-            return int(self._library.call("nvmlDeviceGetCount", patience=SLOW))
-        except NvmlError:
-            return 0
+    def _counted(self) -> int:
+        return int(self._library.call("nvmlDeviceGetCount", patience=SLOW))
 
 
 def _end_with_parent() -> None:

@@ -267,6 +267,22 @@ def test_a_driver_that_is_unloaded_is_picked_up_again(scripted: Scripted) -> Non
     recover(node, ["ok", "ok"])
 
 
+def test_gpus_that_the_driver_does_not_count_are_unreadable(
+    scripted: Scripted, tmp_path: Path
+) -> None:
+    """They are not absent; once it counts they are read, and a later count that fails takes none
+    away.
+    """
+    scripted(2, state=State(tmp_path / "state")).read()
+    node = scripted(2, state=State(tmp_path / "state"), facts_every_s=10.0)
+    node.table.fail("-/nvmlDeviceGetCount()", 999)
+    assert node.states() == ["unreadable", "unreadable"]
+    node.table.fail("-/nvmlDeviceGetCount()", 0)
+    recover(node, ["ok", "ok"])
+    node.table.fail("-/nvmlDeviceGetCount()", 999)
+    assert [node.states(11.0) for _ in range(3)] == [["ok", "ok"]] * 3
+
+
 def test_without_a_driver_it_is_not_asked_every_second(scripted: Scripted) -> None:
     """A driver that is not there is looked for ever more rarely, not with a
     new process per reading.
