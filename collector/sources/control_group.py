@@ -30,9 +30,12 @@ _V1 = re.compile(
     re.MULTILINE,
 )
 # Pods of the kubelet (cgroup drivers systemd and cgroupfs) at the root of the hierarchy; further
-# down the names are the tenant's.
+# down the names are the tenant's. A reader that is in a pod itself, in a control-group namespace of
+# its own (the default of cgroup v2), is not shown the folders that both have in common
+# (cgroup_namespaces(7)): "/../../kubepods-burstable-pod<uid>.slice/...".
 _POD = re.compile(
-    r"^\d+:[^:\n]*:(?:/\.\.)*/kubepods(?:\.slice)?/(?:[^/\n]{1,64}/)?(?:[a-z-]{1,32})?"
+    r"^\d+:[^:\n]*:(?:(?:/\.\.)*/kubepods(?:\.slice)?/(?:[^/\n]{1,64}/)?|"
+    r"(?:/\.\.)+/(?:[a-z-]{0,32}(?:burstable|besteffort)(?:\.slice)?/)?)(?:[a-z-]{1,32})?"
     r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?:\.slice)?(?:/|$)",
     re.MULTILINE,
 )

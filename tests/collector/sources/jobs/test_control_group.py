@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.sources.control_group import Group, group_of
+from collector.sources.control_group import Group, folder_of, group_of, pod_in
 
 SLUID = "s0123456789ABC"
 
@@ -68,3 +68,46 @@ def test_what_only_looks_like_a_job_is_none(cgroup: str) -> None:
     slurmstepd never works there.
     """
     assert group_of(cgroup) is None
+
+
+UID = "0a1b2c3d-0000-1111-2222-333344445555"
+SYSTEMD_UID = UID.replace("-", "_")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{SYSTEMD_UID}.slice/x",
+        f"/kubepods/pod{UID}/x",
+        f"/../../kubepods-burstable-pod{SYSTEMD_UID}.slice/cri-containerd-1.scope",
+        f"/../../../kubepods-besteffort.slice/kubepods-besteffort-pod{SYSTEMD_UID}.slice/x",
+        f"/../../../kubepods-pod{SYSTEMD_UID}.slice/crio-1.scope",
+        f"/../../pod{UID}/1",
+        f"/../../../burstable/pod{UID}/1",
+        f"/../../../../kubepods.slice/kubepods-pod{SYSTEMD_UID}.slice/x",
+    ],
+)
+def test_a_pod_is_known_from_the_host_and_from_another_pod(path: str) -> None:
+    """A reader with a control-group namespace of its own sees paths relative to its own pod's."""
+    assert pod_in(f"0::{path}") == UID
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/user.slice/user-1000.slice/pod{UID}/x",
+        f"/../user.slice/pod{UID}/x",
+        f"/../../system.slice/docker-1.scope/kubepods/pod{UID}",
+        f"/pod{UID}/x",
+        f"/burstable/pod{UID}/x",
+        "/../cri-containerd-1.scope",
+    ],
+)
+def test_what_only_looks_like_a_pod_is_none(path: str) -> None:
+    """Names below a tenant's own group are the tenant's."""
+    assert pod_in(f"0::{path}") == ""
+
+
+def test_a_folder_that_is_not_seen_from_the_root_is_none() -> None:
+    """A path relative to the reader's own group names no folder below /sys/fs/cgroup."""
+    assert folder_of(f"0::/../../pod{UID}/1") == ""
