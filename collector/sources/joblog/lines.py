@@ -15,7 +15,7 @@ MAX_LINE = 4096
 
 # Kubernetes' container runtime interface: time, stream, P (the line goes on) or F (it ends), text.
 _CRI = re.compile(
-    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) "
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) "
     r"([PF])(?::\S{0,16})? ?"
 )
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
@@ -44,28 +44,48 @@ def unwrap(raw: str) -> Line:
     >>> unwrap(" 50%|#####     |\r100%|##########|n1:1:2 [0] NCCL WARN x").text
     '100%|##########|n1:1:2 [0] NCCL WARN x'
     """
+    return _piece(raw).line
+
+
+class _Piece(NamedTuple):
+    """A line with the stream that it was written to. ``redrawn``: what is before it on a terminal's
+    line is overwritten; ``returns``: so is itself by what comes next.
+    """
+
+    line: Line
+    stream: str = ""
+    redrawn: bool = False
+    returns: bool = False
+
+
+def _piece(raw: str) -> _Piece:
     if match := _CRI.match(raw):
-        return Line(_plain(raw[match.end() :]), unix_ns(match[1]), match[2] == "P")
+        text, goes_on = raw[match.end() :], match[3] == "P"
+        return _of(text, Line(_plain(text), unix_ns(match[1]), goes_on), match[2])
     if raw.startswith('{"log":'):
         return _docker(raw)
-    return Line(_plain(raw))
+    return _Piece(Line(_plain(raw)))
 
 
-def _docker(raw: str) -> Line:
+def _docker(raw: str) -> _Piece:
     """One object per line with ``log``, ``stream`` and ``time``; the text ends in a
     newline unless it goes on.
     """
     try:
         entry = json.loads(raw)
     except (ValueError, RecursionError):
-        return Line(_plain(raw))
+        return _Piece(Line(_plain(raw)))
     text, time = entry.get("log"), entry.get("time")
     if not isinstance(text, str):
-        return Line("")
+        return _Piece(Line(""))
     text = text.encode(errors="replace").decode()  # half a surrogate pair is no text
-    return Line(
-        _plain(text), unix_ns(time) if isinstance(time, str) else 0, not text.endswith("\n")
-    )
+    time_ns = unix_ns(time) if isinstance(time, str) else 0
+    stream = "stderr" if entry.get("stream") == "stderr" else "stdout"
+    return _of(text, Line(_plain(text), time_ns, not text.endswith("\n")), stream)
+
+
+def _of(text: str, line: Line, stream: str) -> _Piece:
+    return _Piece(line, stream, "\r" in text.rstrip("\r\n"), text.endswith("\r"))
 
 
 def _plain(text: str) -> str:
@@ -95,16 +115,21 @@ def unix_ns(text: str) -> int:
 
 class Joiner:
     """Puts lines together again that a runtime has split, up to ``MAX_LINE`` characters: the rest
-    of a longer one is dropped.
+    of a longer one is dropped. Standard output and error are apart: a progress bar on one of them
+    is a line without end, beside complete lines on the other.
     """
 
     def __init__(self) -> None:
-        self._held: Line | None = None
+        self._held: dict[str, _Piece] = {}  # by stream
 
     def add(self, raw: str) -> Line | None:
         """The whole line, or None while it goes on."""
-        line = unwrap(raw)
-        if self._held is not None:
-            line = Line((self._held.text + line.text)[:MAX_LINE], self._held.time_ns, line.partial)
-        self._held = line if line.partial else None
+        piece = _piece(raw)
+        line = piece.line
+        held = self._held.pop(piece.stream, None)
+        if held is not None and not piece.redrawn and not (held.returns and line.text):
+            text = (held.line.text + line.text)[:MAX_LINE]
+            line = Line(text, held.line.time_ns, line.partial)
+        if line.partial:
+            self._held[piece.stream] = piece._replace(line=line)
         return None if line.partial else line

@@ -97,6 +97,47 @@ def test_a_line_that_the_runtime_split_is_joined() -> None:
     assert [hit.name for hit in hits(whole)] == ["cuda"]
 
 
+AT = "2026-11-20T10:00:00Z"
+
+
+def test_a_progress_bar_on_one_stream_leaves_the_other_s_lines_alone() -> None:
+    """Conmon writes what a program has flushed without a newline as a part: tqdm's bar on standard
+    error, while NCCL logs to standard output.
+    """
+    joiner = Joiner()
+    assert joiner.add(f"{AT} stderr P \r 50%|#####     | 5/10 [00:05<00:05]") is None
+    line = joiner.add(f"{AT} stdout F n1:1:2 [0] enqueue.cc:1 NCCL WARN Cuda failure 'x'")
+    assert line is not None
+    assert [(hit.name, hit.host) for hit in hits(line)] == [("cuda", "n1")]
+    docker = '{{"log":"{}","stream":"{}","time":"2026-11-20T10:00:00Z"}}'
+    assert joiner.add(docker.format(" 50%|#####", "stderr")) is None
+    line = joiner.add(docker.format("n1:1:2 [0] NCCL WARN Cuda failure 'x'\\n", "stdout"))
+    assert line is not None
+    assert line.text.startswith("n1:1:2")
+
+
+@pytest.mark.parametrize("bar", ["\r{:3}%|#####     | [00:05<00:05]", "{:3}%|#####     |\r"])
+def test_what_overwrites_a_progress_bar_is_read(bar: str) -> None:
+    """Of a bar that was drawn a hundred times on the same line nothing is left."""
+    joiner = Joiner()
+    for percent in range(100):
+        assert joiner.add(f"{AT} stderr P {bar.format(percent)}") is None
+    text = "\r" * bar.startswith("\r") + "n1:1:2 [0] enqueue.cc:1 NCCL WARN Cuda failure 'x'"
+    line = joiner.add(f"{AT} stderr F {text}")
+    assert line is not None
+    assert [(hit.name, hit.host) for hit in hits(line)] == [("cuda", "n1")]
+
+
+def test_the_last_state_of_a_progress_bar_is_its_line() -> None:
+    """A newline ends it."""
+    joiner = Joiner()
+    for part in ("P  10%|#\r", "P 100%|##########|\r"):
+        assert joiner.add(f"{AT} stderr {part}") is None
+    line = joiner.add(f"{AT} stderr F ")
+    assert line is not None
+    assert line.text == "100%|##########|"
+
+
 def test_a_line_that_never_ends_takes_bounded_memory() -> None:
     """Parts beyond the longest line are dropped."""
     joiner = Joiner()
