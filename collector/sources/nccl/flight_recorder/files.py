@@ -71,7 +71,8 @@ PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 
 def dump_paths(process: Found) -> list[str]:
     """Where a rank writes its dump: where its environment says, else where PyTorch 2.13, and where
-    older ones do by default.
+    older ones do by default: first below /tmp, then with the same name below the user's cache, then
+    there with the present name, whatever XDG_CACHE_HOME.
     """
     environment = process.environment
     given = [
@@ -80,7 +81,11 @@ def dump_paths(process: Found) -> list[str]:
         if environment.get(n)
     ]
     if not given:
-        home = environment.get("HOME", "/root")
-        cache = environment.get("XDG_CACHE_HOME") or f"{home}/.cache"
-        given = [f"{cache}/torch/comm_lib_trace_rank_", "/tmp/nccl_trace_rank_"]  # noqa: S108 - read, with its owner checked
-    return [f"{prefix}{process.rank}" for prefix in given]
+        cache = f"{environment.get('HOME') or '/tmp'}/.cache"  # noqa: S108 - as DebugInfoWriter::getWriter
+        given = [
+            f"{environment.get('XDG_CACHE_HOME') or cache}/torch/comm_lib_trace_rank_",
+            f"{cache}/torch/comm_lib_trace_rank_",
+            f"{cache}/torch/nccl_trace_rank_",
+            "/tmp/nccl_trace_rank_",  # noqa: S108 - read, with its owner checked
+        ]
+    return [f"{prefix}{process.rank}" for prefix in dict.fromkeys(given)]

@@ -88,7 +88,13 @@ def test_a_new_dump_is_read_once(watch: DumpWatch, reader: Reader, tmp_path: Pat
     ("environment", "path"),
     [
         ({"HOME": "/home/u"}, "home/u/.cache/torch/comm_lib_trace_rank_0"),
+        ({"HOME": "/home/u"}, "home/u/.cache/torch/nccl_trace_rank_0"),
         ({"XDG_CACHE_HOME": "/cache"}, "cache/torch/comm_lib_trace_rank_0"),
+        (
+            {"XDG_CACHE_HOME": "/cache", "HOME": "/home/u"},
+            "home/u/.cache/torch/comm_lib_trace_rank_0",
+        ),
+        ({}, "tmp/.cache/torch/comm_lib_trace_rank_0"),
         ({}, "tmp/nccl_trace_rank_0"),
         ({"TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/x/old_"}, "x/old_0"),
     ],
