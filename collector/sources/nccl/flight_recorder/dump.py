@@ -102,28 +102,41 @@ def _communicators(
 def _member(entries: list[Entry], status: Mapping[str, Any]) -> Member:
     """The progress of the dumping rank in one group.
 
-    ``pg_status`` may lag behind the entries, so the larger number counts.
+    ``pg_status`` may lag behind the entries, so the larger number counts. Where the group also
+    sends and receives it is left alone: their numbers, which differ between ranks, are in it, too
+    (ProcessGroupNCCL::workEnqueue).
     """
-    states = _mapping(status.get(entries[0].local_id) if entries else None)
     own = [e for e in entries if not e.p2p]
+    mixed = len(own) < len(entries)
+    states = _mapping(status.get(entries[0].local_id) if entries and not mixed else None)
     enqueued, started, completed = (
         number_of(states.get(f"last_{word}_collective"), 0)
         for word in ("enqueued", "started", "completed")
     )
-    launched = max([enqueued, *(e.seq for e in own)])
-    completed = max([completed, *(e.seq for e in own if e.completed)])
+    before = _before(entries) if mixed else 0
+    launched = max([before, enqueued, *(e.seq for e in own)])
+    completed = max([before, completed, *(e.seq for e in own if e.completed)])
     started = max([started, completed, *(e.seq for e in own if e.started)])
+    known = bool(own or before or not mixed)
     return Member(
         -1,
         state="ok",
         transfers=tuple(_transfers(entries)),
-        launched=((WHOLE, launched),),
-        started=((WHOLE, started),),
-        completed=((WHOLE, completed),),
+        launched=((WHOLE, launched),) if known else (),
+        started=((WHOLE, started),) if known else (),
+        completed=((WHOLE, completed),) if known else (),
         operations=tuple(
             e.operation() for e in sorted(own, key=lambda e: e.seq)[-KEPT_OPERATIONS:]
         ),
     )
+
+
+def _before(entries: list[Entry]) -> int:
+    """How many collectives were over before those that are kept; where none is kept, as many as the
+    sends and receives came after: they bear that number beside their own.
+    """
+    own = [e.seq for e in entries if not e.p2p]
+    return min(own) - 1 if own else max((e.seq for e in entries if e.batch >= 0), default=0)
 
 
 def _transfers(entries: list[Entry]) -> list[Transfer]:

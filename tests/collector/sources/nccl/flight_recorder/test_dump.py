@@ -152,6 +152,35 @@ def test_sends_and_receives_are_no_collectives() -> None:
     assert dict(member.launched) == {"*": 1}
 
 
+def send(seq: int, number: int) -> dict[str, Any]:
+    """A send that is over, after so many collectives."""
+    return entry(
+        seq, is_p2p=True, p2p_seq_id=number, profiling_name="nccl:send 0->1", state="completed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("entries", "progress"),
+    [
+        ([send(3, 199), entry(4, state="completed"), send(4, 200), entry(5)], (5, 4)),
+        ([send(3, 199), entry(4), send(4, 200)], (4, 3)),
+        ([send(4, 199), send(4, 200)], (4, 4)),
+        ([send(0, 199), send(0, 200)], None),
+    ],
+)
+def test_numbers_of_sends_are_none_of_collectives(
+    entries: list[dict[str, Any]], progress: tuple[int, int] | None
+) -> None:
+    """PyTorch's status has the number of the last operation of either kind, of which each rank
+    sends another number: ranks that compute would wait for one another.
+    """
+    status = {"last_enqueued_collective": 200, "last_completed_collective": 200}
+    document = {"entries": entries, "pg_status": {"0": status}}
+    _, member = only(parse_dump(json.dumps(document).encode()))
+    found = tuple(n for counts in (member.launched, member.completed) for _, n in counts)
+    assert found == (progress or ())
+
+
 def test_the_innermost_line_of_the_users_code_is_kept() -> None:
     """PyTorch's own frames do not show the caller."""
     frames = [
