@@ -21,8 +21,8 @@ class Tail:
 
     The file may be truncated, replaced or absent at any time. ``from_the_end``: of a file that is
     there at the first read, only so many last bytes are read. ``lost`` counts lines that were too
-    long, ``behind`` is how many bytes the last read left, ``user`` whose file it read, -1 before
-    the first. Memory: one line and one read.
+    long, ``behind`` is how many bytes the last read left, ``user`` whose file it read and ``inode``
+    which, -1 before the first. Memory: one line and one read.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Tail:
         from_the_end: int = FROM_THE_END,
     ) -> None:
         self.lost = self.behind = 0
-        self.user = -1
+        self.user = self.inode = -1
         self._path, self._root, self._owner = path, root, owner
         self._from_the_end = from_the_end
         self._fd = -1
@@ -58,12 +58,13 @@ class Tail:
         self._offset += len(data)
         status = os.fstat(self._fd)
         self.behind, self.user = max(status.st_size - self._offset, 0), status.st_uid
+        self.inode = status.st_ino
         return self._lines(data)
 
     @property
     def offset(self) -> int:
         """Up to where lines were whole: where another reader may go on."""
-        return self._offset - len(self._rest)
+        return self._offset - len(self._rest) if self._resumed is None else self._resumed
 
     def resume(self, offset: int) -> None:
         """Of the file that is opened next what is before this was read already, unless it is

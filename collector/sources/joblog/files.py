@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from collector.sources.untrusted import folder_and_name
 MAX_FILES = 256  # followed at once: a descriptor and a line of at most 64 kB each
 MAX_NAMES = 20_000  # that a pattern may give in one look; the next one goes on with the others
 MAX_KNOWN = 2048  # files that are remembered between looks
+MAX_LEFT = 4096  # files that are not followed and may be later
 STALE_S = 86_400.0  # a log that nobody wrote to for a day has nothing to say
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -34,9 +36,19 @@ class LiveFile(NamedTuple):
     user: int
 
 
+class Left(NamedTuple):
+    """A file that is not followed: what is before ``offset`` is of before. ``inode`` is -1 where it
+    is not known.
+    """
+
+    inode: int
+    offset: int
+
+
 class LiveFiles:
     """The files that match ``patterns``, in equal shares of their users: one who has a million
-    hides no other's. ``proc`` is this process's /proc.
+    hides no other's. ``proc`` is this process's /proc. ``left`` are files that are not followed now
+    and were there before.
     """
 
     def __init__(self, patterns: Sequence[str], mark: Mark, proc: Path = Path("/proc")) -> None:
@@ -45,19 +57,30 @@ class LiveFiles:
         self._closed: set[str] = set()  # what walks do not touch, also those that began before
         self._known: dict[str, tuple[float, int]] = {}  # with time and user
         self.cut: Counter[int] = Counter()  # files that match and have no place, by user
+        self.left: dict[str, Left] = {}
+        self.gone: set[str] = set()  # names that the last look no longer found
 
-    def look(self, now_s: float, skip: Collection[str] = ()) -> list[LiveFile]:
+    def look(
+        self, now_s: float, skip: Collection[str] = (), *, at_start: bool = False
+    ) -> list[LiveFile]:
         """Regular files that were written within a day of ``now_s`` (unix), the newest first, at
-        most ``MAX_FILES``. Patterns, folders and files in ``skip`` are left alone.
+        most ``MAX_FILES``. Patterns, folders and files in ``skip`` are left alone. The others are
+        ``left``: those that are silent, and ``at_start`` all that are there.
         """
         self._closed.clear()
         self._closed.update(skip, served_by_users(self._self))
         found: dict[str, tuple[float, int]] = {}
-        self.cut = Counter()
+        self.cut, self.gone = Counter(), set()
         with _Statuses(self._patterns) as statuses:
             for path in self._names(skip):
                 status = statuses.of(path)
-                if status is not None and now_s - status.st_mtime < STALE_S:
+                if status is None:
+                    self.gone.add(path)
+                    self.left.pop(path, None)
+                    continue
+                live = now_s - status.st_mtime < STALE_S
+                self._note(path, status, left=at_start or not live)
+                if live:
                     found[path] = status.st_mtime, status.st_uid
                     if len(found) >= 2 * MAX_KNOWN:
                         found = self._shared(found, MAX_KNOWN)
@@ -65,6 +88,19 @@ class LiveFiles:
         return [
             LiveFile(path, user) for path, (_, user) in self._shared(self._known, MAX_FILES).items()
         ]
+
+    def leave(self, path: str, left: Left) -> None:
+        """A file is not followed any more, or not yet."""
+        self.left.pop(path, None)  # the last is the newest
+        self.left[path] = left
+        while len(self.left) > MAX_LEFT:
+            del self.left[next(iter(self.left))]
+
+    def _note(self, path: str, status: os.stat_result, *, left: bool) -> None:
+        if left and stat.S_ISREG(status.st_mode):
+            self.leave(path, Left(status.st_ino, status.st_size))
+        elif (before := self.left.get(path)) and before.inode not in (-1, status.st_ino):
+            del self.left[path]  # another file by now
 
     def _shared(
         self, found: dict[str, tuple[float, int]], places: int

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from collector.sources.joblog.files import LiveFile, LiveFiles, below_root, job_of
+from collector.sources.joblog.files import Left, LiveFile, LiveFiles, below_root, job_of
 from collector.sources.joblog.lines import Joiner
 from collector.sources.joblog.match import hits
 from collector.sources.tail import Tail
@@ -147,13 +147,19 @@ class LogReader:
 
     def _find(self, now_s: float, skip: frozenset[str]) -> None:
         """Follow files that came, let go of those that went or fell silent."""
-        live = {file.path: file for file in self._live.look(now_s, skip)}
+        at_start = not self._started
+        live = {file.path: file for file in self._live.look(now_s, skip, at_start=at_start)}
         for path in self._files.keys() - live.keys():
-            self._files.pop(path).tail.close()
+            tail = self._files.pop(path).tail
+            if path not in self._live.gone:
+                self._live.leave(path, Left(tail.inode, tail.offset))
+            tail.close()
         for path, file in live.items():
             if path not in self._files:
                 # One byte: with the end of the last line the next one is known to be whole.
-                self._follow(file, from_the_end=ALL if self._started else 1)
+                followed = self._follow(file, from_the_end=1 if at_start else ALL)
+                if (left := self._live.left.pop(path, None)) and not at_start:
+                    followed.tail.resume(left.offset)
         self._started = True
 
     def _follow(self, file: LiveFile, *, from_the_end: int) -> _Followed:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.sources.joblog import files
 from collector.sources.joblog import reader as joblog
 from collector.sources.joblog.files import LiveFile, LiveFiles
 from collector.sources.joblog.source import JobLogSource
@@ -141,6 +142,57 @@ def test_logs_that_nobody_writes_to_are_let_go(tmp_path: Path) -> None:
     live = LiveFiles([f"{tmp_path}/*.out"], lambda subject, tenant: None)
     assert live.look(1e9 + 86_399) == [LiveFile(str(path), os.getuid())]
     assert live.look(1e9 + 86_400) == []
+
+
+DAY_S = 86_400
+
+
+def test_a_log_that_is_written_again_after_a_day_goes_on(tmp_path: Path) -> None:
+    """A server that had nothing to do: what it wrote before is not read again, whether the agent
+    ran then or not.
+    """
+    before = tmp_path / "before.out"
+    before.write_text(LOST.format(1))
+    os.utime(before, (1e9, 1e9))
+    node = Node(tmp_path)
+    assert node.tasks() == []
+    path = node.write(LOST.format(2))
+    assert node.tasks() == ["2"]
+    node.clock.advance(DAY_S)
+    assert node.tasks() == []
+    for number, file in ((3, before), (4, path)):
+        node.write(LOST.format(number), file.name)
+        now_s = node.clock.time_ns() / 1e9
+        os.utime(file, (now_s, now_s))
+    assert sorted(node.tasks()) == ["3", "4"]
+
+
+def test_a_log_that_found_no_place_at_the_start_is_read_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As all that were there: it gets a place when it is written to."""
+    monkeypatch.setattr(files, "MAX_FILES", 1)
+    for number in (1, 2):
+        path = tmp_path / f"{number}.out"
+        path.write_text(LOST.format(number))
+        os.utime(path, (1e9 + number, 1e9 + number))
+    node = Node(tmp_path)
+    node.clock = FakeClock(wall_ns=(10**9 + 9) * 10**9)
+    node.source = JobLogSource([f"{tmp_path}/*.out"], "n1", node.clock, node.metrics)
+    assert node.tasks() == []
+    path = node.write(LOST.format(3), "1.out")
+    os.utime(path, (1e9 + 30, 1e9 + 30))
+    assert node.tasks() == ["3"]
+
+
+def test_a_new_log_of_an_old_name_is_read_from_its_beginning(node: Node) -> None:
+    """Names are used again."""
+    path = node.write(LOST.format(1))
+    assert node.tasks() == ["1"]
+    path.unlink()
+    assert node.tasks() == []
+    node.write(LOST.format(2) + LOST.format(3))
+    assert node.tasks() == ["2", "3"]
 
 
 def test_without_patterns_nothing_is_read(tmp_path: Path) -> None:
