@@ -96,18 +96,18 @@ def _plain(text: str) -> str:
 
 
 def unix_ns(text: str) -> int:
-    """Unix time of an ISO stamp; one without a zone is taken as UTC; 0 where it is none.
+    """Unix time of an ISO stamp; one without a zone is this machine's local time, as NCCL writes it
+    (ncclDebugLog of debug.cc); 0 where it is none.
 
-    >>> unix_ns("2026-11-20 10:00:00"), unix_ns("2026-11-20T12:00:00+02:00"), unix_ns("yesterday")
+    >>> unix_ns("2026-11-20T10:00:00Z"), unix_ns("2026-11-20T12:00:00+02:00"), unix_ns("yesterday")
     (1795168800000000000, 1795168800000000000, 0)
     """
     match = _ISO.match(text)
     if match is None:
         return 0
-    zone = match[4] or "Z"
     try:
-        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}").astimezone(UTC)
-    except (ValueError, OverflowError):  # the year 0, or 10000 in another zone
+        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{match[4] or ''}").astimezone(UTC)
+    except (ValueError, OverflowError, OSError):  # the year 0, or 10000 in another zone
         return 0
     seconds = int(moment.timestamp())
     return unix_time(seconds * SECOND_NS + int((match[3] or "0").ljust(9, "0")))

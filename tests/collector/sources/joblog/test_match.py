@@ -8,6 +8,7 @@ import json
 import random
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,23 @@ def test_a_line_that_the_runtime_split_is_joined() -> None:
     whole = joiner.add("2026-11-20T10:00:01Z stderr F ure 'x'")
     assert whole is not None
     assert [hit.name for hit in hits(whole)] == ["cuda"]
+
+
+@pytest.fixture
+def in_new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine five hours behind UTC."""
+    monkeypatch.setenv("TZ", "EST5")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_new_york")
+def test_nccl_s_stamp_is_local_time() -> None:
+    """As in its RAS reports; those of runtimes have a zone."""
+    (hit,) = hits(unwrap("[2026-11-20 05:00:00] n1:1:2 [0] x.cc:1 NCCL WARN Cuda failure 'x'"))
+    assert hit.time_ns == unwrap(f"{AT} stdout F x").time_ns == 1_795_168_800 * 10**9
 
 
 AT = "2026-11-20T10:00:00Z"
