@@ -28,11 +28,14 @@ class ProcessesByGpu(NamedTuple):
     """GPUs, MIG instances and processes at one time.
 
     ``holders`` is by UUID of the GPU; a GPU whose processes were never listed is not in it.
+    ``others`` has the GPU instance of each MIG UUID that is not its own: a GPU instance has one of
+    each of its compute instances.
     """
 
     gpus: tuple[Device, ...]
     instances: tuple[Device, ...]
     holders: Mapping[str, tuple[Holder, ...]]
+    others: Mapping[str, str] = MappingProxyType({})
 
 
 class GpuProcesses:
@@ -42,10 +45,17 @@ class GpuProcesses:
         self._lock = Lock()
         self._latest = ProcessesByGpu((), (), MappingProxyType({}))
 
-    def note(self, gpus: Sequence[Device], instances: Sequence[Device]) -> None:
-        """GPUs and MIG instances that are known now."""
+    def note(
+        self,
+        gpus: Sequence[Device],
+        instances: Sequence[Device],
+        others: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """GPUs and MIG instances that are known now, and other names of these."""
         with self._lock:
-            self._latest = ProcessesByGpu(tuple(gpus), tuple(instances), self._latest.holders)
+            self._latest = ProcessesByGpu(
+                tuple(gpus), tuple(instances), self._latest.holders, dict(others)
+            )
 
     def hold(self, uuid: str, holders: Iterable[Holder]) -> None:
         """The processes that use a GPU or its instances now."""

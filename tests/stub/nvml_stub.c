@@ -160,7 +160,8 @@ R nvmlDeviceGetMemoryErrorCounter(D d, unsigned type, unsigned counter, unsigned
 
 R nvmlDeviceGetGpuInstanceId(D d, unsigned *v) {
   Ask a = ask(d, "nvmlDeviceGetGpuInstanceId", "");
-  *v = d->instance;
+  unsigned instance = (unsigned)number(&a, ""); /* two compute instances may have the same */
+  *v = a.found ? instance : d->instance;
   return a.result;
 }
 

@@ -5,7 +5,8 @@ number of the device file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pipeline.frame import Device
@@ -33,9 +34,16 @@ class GpuKey(NamedTuple):
 
 
 class Gpus:
-    """The GPUs and MIG instances of a node at one moment, by name."""
+    """The GPUs and MIG instances of a node at one moment, by name; ``others`` are further names of
+    instances.
+    """
 
-    def __init__(self, gpus: Iterable[Device], instances: Iterable[Device] = ()) -> None:
+    def __init__(
+        self,
+        gpus: Iterable[Device],
+        instances: Iterable[Device] = (),
+        others: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.index: dict[str, str] = {}
         self._by_index: dict[str, str] = {}
         self._by_minor: dict[str, str] = {}
@@ -48,6 +56,9 @@ class Gpus:
         self._instances = {
             i.id: GpuKey(i.attributes.get("gpu_uuid", ""), i.attributes.get("gpu_instance", ""))
             for i in instances
+        }
+        self._instances |= {
+            name: self._instances[own] for name, own in others.items() if own in self._instances
         }
 
     def numbered(self, index: str) -> str:

@@ -86,7 +86,8 @@ class JobsSource:
         """Current allocations. Never raises for a provider's failure."""
         now = instant(self._clock)
         processes = self._holders.look()
-        gpus = Gpus(processes.gpus or self._inventory.devices("gpu"), processes.instances)
+        known = processes.gpus or self._inventory.devices("gpu")
+        gpus = Gpus(known, processes.instances, processes.others)
         unread: list[Unread] = []
         answers = [
             holding

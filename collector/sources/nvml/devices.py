@@ -5,7 +5,7 @@ Runs in the driver child.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -126,10 +126,21 @@ class Gpu:
         return now
 
     def _tell(
-        self, target: Target, kind: str, identity: str, facts: dict[str, str]
+        self,
+        target: Target,
+        kind: str,
+        identity: str,
+        facts: dict[str, str],
+        others: Sequence[str] = (),
     ) -> Iterator[bytes]:
         message = pack_document(
-            wire.DEVICE, self.index, target=target.number, kind=kind, id=identity, facts=facts
+            wire.DEVICE,
+            self.index,
+            target=target.number,
+            kind=kind,
+            id=identity,
+            facts=facts,
+            others=others,
         )
         if self._logged.get(target.number) != message:
             self._logged[target.number] = message
@@ -164,18 +175,22 @@ class Gpu:
             )
 
     def _seek_instances(self) -> Iterator[bytes]:
-        """MIG instances as they are now: one per GPU instance, that of
-        its first compute instance.
+        """MIG instances as they are now: one per GPU instance, that of its first compute instance.
+        By the UUIDs of the others it is known to device plugins, too.
         """
+        uuids: dict[int, list[str]] = {}
         found: dict[str, tuple[Any, int]] = {}
         for handle in self._mig_handles():
             try:
                 instance = int(self._ask("nvmlDeviceGetGpuInstanceId", handle))
-                if instance not in {number for _, number in found.values()}:
-                    found[str(self._ask("nvmlDeviceGetUUID", handle))] = (handle, instance)
+                uuid = str(self._ask("nvmlDeviceGetUUID", handle))
             except NvmlError as error:  # just destroyed, or of a tenant
                 if error.code in GONE:
                     raise
+                continue
+            if instance not in uuids:
+                found[uuid] = (handle, instance)
+            uuids.setdefault(instance, []).append(uuid)
         # One that was destroyed and made again in between has the same UUID; the questions that its
         # handle refused meanwhile are asked again.
         again = {uuid for uuid, (target, _) in self._instances.items() if target.shrank}
@@ -207,6 +222,7 @@ class Gpu:
                 "gpu_instance",
                 uuid,
                 self._read_facts("gpu_instance", handle),
+                uuids[instance][1:],
             )
 
     def _mig_handles(self) -> Iterator[Any]:

@@ -222,9 +222,10 @@ class NvmlSource:
         """
         rows, known = self._roster.rows["gpu_instance"].devices, self._targets.known.values()
         here = tuple(rows[one.row] for one in known if one.kind == "gpu_instance")
-        self._holders.note(
-            self._roster.gpus(), here if complete else self._holders.look().instances
-        )
+        others = self._targets.instances()
+        if not complete:
+            _, here, _, others = self._holders.look()
+        self._holders.note(self._roster.gpus(), here, others)
         for row in np.flatnonzero(block.gauges[_COMPUTE] == 0).tolist():
             uuid = self._roster.gpus()[row].id
             if uuid not in self._holders.look().holders:

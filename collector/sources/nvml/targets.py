@@ -13,13 +13,15 @@ from collector.sources.nvml import wire
 from collector.sources.nvml.wire import ENTRY, GarbageError, Message
 from pipeline.catalog import fields_of
 
-_MAX_TEXT = 128
+_MAX_TEXT, _MAX_OTHERS = 128, 8  # a GPU instance has up to 8 compute instances
 _KINDS = frozenset({"gpu", "gpu_instance", "nvlink"})
 
 
 @dataclass(slots=True)
 class Target:
-    """One GPU, instance or link of a child, with its slow facts and the columns of its entries."""
+    """One GPU, instance or link of a child, with its slow facts and the columns of its entries.
+    ``others``: further names of it, the UUIDs of its other compute instances.
+    """
 
     gpu: int
     kind: str
@@ -28,6 +30,7 @@ class Target:
     columns: tuple[str, ...] = ()
     gpm: tuple[str, ...] = ()
     row: int = -1  # in the frame of its kind
+    others: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -72,12 +75,20 @@ class Targets:
             or not isinstance(facts, dict)
         ):
             raise GarbageError(f"a device that is none: {document!r:.200}")
+        others = document.get("others", [])
+        if not isinstance(others, list) or not all(isinstance(one, str) for one in others):
+            raise GarbageError(f"other names that are none: {others!r:.200}")
         plain = {str(name): printable(str(text)) for name, text in facts.items()}
         if number in self.known:
             self.known[number].facts = plain
         else:
             self.known[number] = Target(message.gpu, kind, printable(identity), plain)
+        self.known[number].others = tuple(map(printable, others[:_MAX_OTHERS]))
         return self.known[number]
+
+    def instances(self) -> dict[str, str]:
+        """GPU instances by their other names."""
+        return {name: target.id for target in self.known.values() for name in target.others}
 
     def values(self, message: Message) -> tuple[Target, tuple[str, ...], int, bytes]:
         """Target, GPM columns that came, unix time and entries of a VALUES message.

@@ -110,9 +110,9 @@ class Kubelet:
 
     def _given(
         self, pod: Pod, gpus: Gpus, unknown: dict[str, None]
-    ) -> Iterator[tuple[Allocation, bool]]:
-        """Allocations of a pod, each with whether no other pod can have the device at the same
-        time; ids that no GPU has are added to ``unknown``.
+    ) -> Iterator[tuple[Allocation, str]]:
+        """Allocations of a pod, each with the id of the device where no other pod can have that at
+        the same time; ids that no GPU has are added to ``unknown``.
         """
         for container in pod.containers:
             named = {"pod": pod.name, "namespace": pod.namespace, "container": container.name}
@@ -125,10 +125,11 @@ class Kubelet:
                             unknown[device_id[:MAX_ID]] = None
                             continue
                         share = {"replicas": place.replica} if place.replica else {}
-                        yield _holding(place, named | share), alone and not share
+                        only = device_id if alone and not share else ""
+                        yield _holding(place, named | share), only
             for claim in container.claims:
                 for place, facts in _claimed(claim, gpus):
-                    yield _holding(place, named | facts), False
+                    yield _holding(place, named | facts), ""
 
     def _is_gpu(self, resource: str) -> bool:
         return resource in self._resources or resource.startswith(MIG)

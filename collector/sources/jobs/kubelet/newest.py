@@ -18,30 +18,27 @@ class Newest:
         self._since: dict[tuple[str, ...], int] = {}
         self._answers = 0
 
-    def of(self, given: Iterable[tuple[Allocation, bool]]) -> list[Allocation]:
-        """The allocations of an answer, each given with whether a device like this has one pod at a
-        time, without pods that must have finished.
+    def of(self, given: Iterable[tuple[Allocation, str]]) -> list[Allocation]:
+        """The allocations of an answer, each given with the id of its device where that has one pod
+        at a time ("": several), without pods that must have finished. The compute instances of one
+        MIG GPU instance are several devices.
         """
-        listed = [
-            (holding, exclusive, _place(holding), _key(holding)) for holding, exclusive in given
-        ]
+        listed = [(holding, device, _key(holding, device)) for holding, device in given]
         self._answers += 1
-        self._since = {key: self._since.get(key, self._answers) for _, _, _, key in listed}
-        last: dict[tuple[str, str], int] = {}
-        for _, exclusive, place, key in listed:
-            if exclusive:
-                last[place] = max(last.get(place, 0), self._since[key])
+        self._since = {key: self._since.get(key, self._answers) for _, _, key in listed}
+        last: dict[str, int] = {}
+        for _, device, key in listed:
+            if device:
+                last[device] = max(last.get(device, 0), self._since[key])
         return [
             holding
-            for holding, exclusive, place, key in listed
-            if not exclusive or self._since[key] == last[place]
+            for holding, device, key in listed
+            if not device or self._since[key] == last[device]
         ]
 
 
-def _place(holding: Allocation) -> tuple[str, str]:
-    return holding.uuid, holding.instance
-
-
-def _key(holding: Allocation) -> tuple[str, ...]:
+def _key(holding: Allocation, device: str) -> tuple[str, ...]:
     """A pod with a device; containers of one pod may have it one after the other."""
-    return (*_place(holding), holding.facts.get("namespace", ""), holding.facts.get("pod", ""))
+    facts = holding.facts
+    place = (holding.uuid, holding.instance, device)
+    return (*place, facts.get("namespace", ""), facts.get("pod", ""))

@@ -29,6 +29,7 @@ GPUS = Gpus(
         for i, u in enumerate(UUIDS)
     ],
     [Device("n1", "gpu_instance", "MIG-aaaa", {"gpu_uuid": UUIDS[1], "gpu_instance": "7"})],
+    {"MIG-cccc": "MIG-aaaa", "MIG-dddd": "MIG-gone"},
 )
 
 
@@ -60,6 +61,7 @@ def test_a_pod_s_gpu_is_its_own(path: Path) -> None:
         (f"{UUIDS[0]}/vgpu2", UUIDS[0], "", "2"),
         ("MIG-aaaa", UUIDS[1], "7", ""),
         ("MIG-aaaa::1", UUIDS[1], "7", "1"),
+        ("MIG-cccc", UUIDS[1], "7", ""),
         (f"MIG-{UUIDS[0]}/5/0", UUIDS[0], "5", ""),
         ("nvidia0", UUIDS[2], "", ""),
         ("nvidia0/gi1", UUIDS[2], "1", ""),
@@ -80,7 +82,17 @@ def test_every_form_of_a_device_id(
 
 @pytest.mark.parametrize(
     "device_id",
-    ["GPU-unknown", "nvidia9", "", "::", "nvidia0/gi", "MIG-bbbb", "../../etc", "\u0660"],
+    [
+        "GPU-unknown",
+        "nvidia9",
+        "",
+        "::",
+        "nvidia0/gi",
+        "MIG-bbbb",
+        "MIG-dddd",
+        "../../etc",
+        "\u0660",
+    ],
 )
 def test_a_device_that_is_not_here_is_nobody_s(path: Path, device_id: str) -> None:
     """An id the node does not know is left out; it never lands on another GPU."""
@@ -89,9 +101,7 @@ def test_a_device_that_is_not_here_is_nobody_s(path: Path, device_id: str) -> No
 
 
 def test_a_device_that_no_gpu_has_is_unread(path: Path) -> None:
-    """A pod on the second compute instance of a MIG instance has no labels: its device id is
-    counted once, as is any other that is not here. One that is no GPU's is not.
-    """
+    """A device id that is not here is counted once. One that is no GPU's is not."""
     pods = listing(
         pod("a", ["MIG-bbbb", UUIDS[0]]),
         pod("b", ["MIG-bbbb", "GPU-" + "9" * 1000]),
@@ -106,6 +116,16 @@ def test_a_device_that_no_gpu_has_is_unread(path: Path) -> None:
             ("unknown GPU", "GPU-9999", "kubelet"),
         ]
         assert max(len(u.device) for u in kubelet.unread) == MAX_ID
+
+
+def test_pods_on_compute_instances_of_one_gpu_instance_have_it_together(path: Path) -> None:
+    """Each of them is a device of its own, whichever pod came last."""
+    kubelet = Kubelet(path)
+    pods = [pod("a", ["MIG-aaaa"]), pod("b", ["MIG-cccc"])]
+    for listed in (pods[:1], pods):
+        with serving(path, {"List": listing(*listed)}):
+            held = [(h.uuid, h.instance, h.facts["pod"]) for h in kubelet.holdings(GPUS)]
+    assert held == [(UUIDS[1], "7", "a"), (UUIDS[1], "7", "b")]
 
 
 def test_nothing_is_unread_before_any_gpu_is_known(path: Path) -> None:

@@ -693,6 +693,21 @@ def test_a_mig_instance_that_is_made_again_is_read_again(scripted: Scripted) -> 
     until(lambda: used(11) == 2**33, "the memory of the instance")
 
 
+def test_the_other_compute_instances_of_a_mig_instance_are_names_of_it(scripted: Scripted) -> None:
+    """A pod may have the second: its device id is that one's UUID."""
+    holders = GpuProcesses()
+    node = scripted(1, holders=holders)
+    for number, (handle, instance) in enumerate([(5, 1), (6, 1), (7, 2)]):
+        node.table.set(f"0.{handle}/nvmlDeviceGetUUID()", f"MIG-{handle}")
+        node.table.set(f"0.{handle}/nvmlDeviceGetGpuInstanceId()", instance)
+        node.table.set(f"0/nvmlDeviceGetMigDeviceHandleByIndex({number})", handle)
+    node.table.set("0/nvmlDeviceGetMaxMigDeviceCount()", 7)
+    node.table.set("0/nvmlDeviceGetMigMode()[0]", 1)
+    reading = node.read()
+    assert [device.id for device in frame(reading, "gpu_instance").devices] == ["MIG-5", "MIG-7"]
+    assert dict(holders.look().others) == {"MIG-6": "MIG-5"}
+
+
 def test_a_counter_s_new_life_is_a_new_epoch(scripted: Scripted) -> None:
     """When the energy counter falls the driver was reloaded or the GPU reset: the device's
     epoch changes, its row stays.
