@@ -112,7 +112,7 @@ class Limits:
 class ProcessFacts:
     """What the kernel says of a process: ``shm`` is the size of its /dev/shm, ``cpus`` where it
     may run, ``interfaces`` the names in its network namespace; ``foreign``: that this is not the
-    node's own. Empty or None is unknown.
+    node's own; ``pins``: that it may lock memory beyond its limit. Empty or None is unknown.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -120,3 +120,4 @@ class ProcessFacts:
     cpus: frozenset[int] = frozenset()
     interfaces: tuple[str, ...] = ()
     foreign: bool = False
+    pins: bool = False

@@ -19,18 +19,22 @@ _LIMIT = re.compile(
     r"^Max (locked memory|open files|stack size) +(\d{1,20}|unlimited)", re.MULTILINE
 )
 _CPUS = re.compile(r"^Cpus_allowed_list:\s*(\S{1,4096})", re.MULTILINE)
+_CAPABILITIES = re.compile(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE)
+_IPC_LOCK = 14  # linux/capability.h
 _SIZE = re.compile(r"(?:^|,)size=(\d{1,15})([kmg]?)(?:,|$)")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def process_facts(process: Path, *, foreign: bool = False) -> ProcessFacts:
     """Of the process whose /proc/PID is given; what cannot be read is unknown."""
+    status = _text(process / "status")
     return ProcessFacts(
         limits_of(_text(process / "limits")),
         shm_bytes(_text(process / "mountinfo")),
-        allowed_cpus(_text(process / "status")),
+        allowed_cpus(status),
         interfaces_of(_text(process / "net/dev")),
         foreign,
+        may_pin(status, _text(process / "uid_map")),
     )
 
 
@@ -71,6 +75,18 @@ def allowed_cpus(status: str) -> frozenset[int]:
     """Where a process may run, by its /proc/PID/status; empty where it does not say."""
     match = _CPUS.search(status)
     return cpu_list(match[1]) if match else frozenset()
+
+
+def may_pin(status: str, uid_map: str) -> bool:
+    r"""Whether CAP_IPC_LOCK lifts the limit of locked memory, as in pods that use RDMA: it counts
+    in the first user namespace only (ib_umem_get of drivers/infiniband/core/umem.c).
+
+    >>> may_pin("CapEff:\t0000000000004000\n", "0 0 4294967295"), may_pin("CapEff:\t0\n", "")
+    (True, False)
+    """
+    match, ids = _CAPABILITIES.search(status), uid_map.split()
+    first = not ids or ids == ["0", "0", "4294967295"]
+    return bool(match and first and int(match[1], 16) >> _IPC_LOCK & 1)
 
 
 def interfaces_of(text: str) -> tuple[str, ...]:

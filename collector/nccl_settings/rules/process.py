@@ -22,11 +22,16 @@ LOUD = {"INFO", "TRACE"}
 def memlock(rank: Rank) -> Checks:
     """Adapters pin memory: a limit makes the registration fail."""
     limits = rank.process.limits
-    if limits.known and limits.memlock is not None and rank.taken and rank.uses_verbs:
+    if rank.process.pins or not limits.known or limits.memlock is None:
+        return
+    if rank.taken and rank.uses_verbs:
         yield (
             "wrong",
             f"locked memory is limited to {_bytes(limits.memlock)}: ibv_reg_mr fails",
-            "ulimit -l unlimited (LimitMEMLOCK=infinity of slurmd or containerd)",
+            (
+                "ulimit -l unlimited (LimitMEMLOCK=infinity of slurmd or containerd), or in a pod "
+                "the capability IPC_LOCK"
+            ),
         )
 
 

@@ -47,6 +47,7 @@ class Given(NamedTuple):
     memory: str = "unlimited"
     shm: str = "16g"
     cpus: str = "0-15"
+    capabilities: str = "0000000000000000"
 
 
 def judged(root: Path, case: Given, *environs: str) -> list[Problem]:
@@ -61,7 +62,7 @@ def judged(root: Path, case: Given, *environs: str) -> list[Problem]:
         (process / "limits").write_text(limits)
         (process / "mountinfo").write_text(MOUNTS.format(size=case.shm))
         with (process / "status").open("a") as file:
-            file.write(f"Cpus_allowed_list:\t{case.cpus}\n")
+            file.write(f"CapEff:\t{case.capabilities}\nCpus_allowed_list:\t{case.cpus}\n")
     found = Scanner(tree.proc).scan(0).processes
     node = node_facts("n1", tree.proc, tree.sysfs)
     jobs = ranks_by_job(tree.proc, node, ((one, case.version) for one in found))
@@ -257,3 +258,13 @@ def test_every_rule_is_in_the_documentation() -> None:
     """A reader of a finding looks its rule up."""
     page = (ROOT / "docs/nccl.md").read_text(encoding="utf-8")
     assert [rule.name for rule in (*RULES, *JOB_RULES) if f"`{rule.name}`" not in page] == []
+
+
+def test_a_pod_that_may_lock_memory_has_no_limit_of_it(tmp_path: Path) -> None:
+    """CAP_IPC_LOCK, as the pods of RDMA device plugins have it, whatever ulimit -l says; in a user
+    namespace of its own everybody has that, and it counts for nothing.
+    """
+    case = Given("memlock", "", "", "", memory="65536", capabilities="00000000a80465fb")
+    assert [one.rule for one in judged(tmp_path, case)] == []
+    mapped = case._replace(prepare=lambda tree: tree.write(tree.proc / "800/uid_map", "0 100000 1"))
+    assert [one.rule for one in judged(tmp_path / "mapped", mapped)] == ["memlock"]
