@@ -78,9 +78,12 @@ class Rank:
 
     @property
     def uses_verbs(self) -> bool:
-        """Whether NCCL's own InfiniBand transport is in question: no other plug-in is chosen."""
+        """Whether NCCL's own InfiniBand transport is in question: the job has other nodes, and no
+        other plug-in is chosen.
+        """
         return (
-            self.settings.get("NCCL_NET", "IB").lower() == "ib"
+            self.hosts != 1
+            and self.settings.get("NCCL_NET", "IB").lower() == "ib"
             and "NCCL_NET_PLUGIN" not in self.settings
         )
 

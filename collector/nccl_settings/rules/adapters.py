@@ -14,7 +14,7 @@ HOST_LOCAL = ("lo", "docker", "virbr", "cni", "veth")
 
 
 def disabled(rank: Rank) -> Checks:
-    """RDMA is switched off while the node has a port that is up."""
+    """RDMA is switched off while the node has a port that is up, and the job other nodes."""
     off = next(
         (
             name
@@ -26,7 +26,7 @@ def disabled(rank: Rank) -> Checks:
         ),
         None,
     )
-    if off is None or (rank.node is not None and not rank.node.active):
+    if off is None or rank.hosts == 1 or (rank.node is not None and not rank.node.active):
         return
     ports = some(port.name for port in rank.node.active) if rank.node else ""
     has = f"the node has active RDMA ports ({ports})" if ports else "the node's ports are not known"

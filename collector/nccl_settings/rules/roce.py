@@ -31,7 +31,7 @@ def gid_index(rank: Rank) -> Checks:
 def traffic_class(rank: Rank) -> Checks:
     """RoCE between nodes without a traffic class: a lossless class of the fabric is not used."""
     forced = any(port.traffic_class for port in rank.taken)
-    if not rank.on_roce or not rank.uses_verbs or forced or rank.hosts == 1:
+    if not rank.on_roce or not rank.uses_verbs or forced:
         return
     if rank.number("NCCL_IB_TC") in (None, 0):
         yield (

@@ -205,6 +205,15 @@ def test_a_right_setting_is_no_problem(tmp_path: Path, case: Given) -> None:
     assert judged(tmp_path, case) == []
 
 
+def test_a_job_on_one_node_needs_no_network(tmp_path: Path) -> None:
+    """What it set for RDMA, and what the node lacks for that, changes nothing for it."""
+    environ = "WORLD_SIZE=1 NCCL_IB_DISABLE=1 NCCL_IB_HCA=mlx5_9 NCCL_IB_TIMEOUT=0"
+    case = RIGHT._replace(environ=environ, memory="65536", prepare=no_gpudirect)
+    assert judged(tmp_path, case) == []
+    others = {one.rule for one in judged(tmp_path / "b", case._replace(environ=environ[13:]))}
+    assert others == {"ib_disabled", "hca_absent"}
+
+
 def test_ranks_that_set_something_else_are_named(tmp_path: Path) -> None:
     """The odd one out with its value; what rightly differs is passed over."""
     given = ("NCCL_IB_HCA=mlx5", "NCCL_IB_HCA=mlx5", "NCCL_IB_HCA==mlx5_0 NCCL_DEBUG=WARN")
