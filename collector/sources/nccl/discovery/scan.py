@@ -209,10 +209,15 @@ class Scanner:
 
 def _ranks(found: list[Found]) -> list[Found]:
     """Without the children that a rank forked, such as workers that load its data: they inherit its
-    mappings and its environment.
+    mappings and its environment. Lightning's first rank starts the others of its node, which have
+    its SLURM_PROCID in an allocation, and a LOCAL_RANK of their own.
     """
-    ranks = {p.pid: p.rank for p in found}
-    return [p for p in found if p.rank < 0 or ranks.get(p.parent) != p.rank]
+    ranks = {p.pid: _rank(p) for p in found}
+    return [p for p in found if p.rank < 0 or ranks.get(p.parent) != _rank(p)]
+
+
+def _rank(process: Found) -> tuple[int, str]:
+    return process.rank, process.environment.get("LOCAL_RANK", "0")
 
 
 def _user_of(process: Path) -> str:

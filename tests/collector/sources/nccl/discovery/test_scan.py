@@ -54,6 +54,16 @@ def test_workers_that_a_rank_forked_are_no_ranks(proc: Path) -> None:
     assert [found.pid for found in Scanner(proc).scan(0).processes] == [812, 813]
 
 
+def test_ranks_that_another_rank_started_are_ranks(proc: Path) -> None:
+    """Lightning in an allocation of Slurm: all have the SLURM_PROCID of the batch script."""
+    add_process(proc, 812, gpus=(0,), library=LIBRARY, environ="SLURM_PROCID=0")
+    for pid, local in ((813, 1), (814, 2)):
+        environ = f"SLURM_PROCID=0 LOCAL_RANK={local}"
+        add_process(proc, pid, gpus=(local,), library=LIBRARY, environ=environ, parent=812)
+    add_process(proc, 900, gpus=(1,), library=LIBRARY, environ=environ, parent=814)
+    assert [found.pid for found in Scanner(proc).scan(0).processes] == [812, 813, 814]
+
+
 @pytest.mark.root
 def test_long_lists_of_open_files_keep_no_other_users_process_waiting(proc: Path) -> None:
     """A user whose processes took its time of a scan waits; whose wait is in the result."""
