@@ -194,16 +194,16 @@ def known_ranks(processes: Sequence[Found]) -> list[Found]:
 
 
 def hosts_of(processes: Sequence[Found]) -> dict[str, int]:
-    """How many hosts the job has: its launcher gave the number of ranks and the hosts are alike, or
-    Slurm gave the number of nodes.
+    """How many hosts the job has: its launcher gave the number of ranks, each process is one of
+    them and the hosts are alike, or Slurm gave the number of nodes.
 
     A step of one node in an allocation of several gives no number: some programs begin one on each
     node, and join them later.
     """
-    environment, here = processes[0].environment, len({p.rank for p in processes})
+    environment, ranks = processes[0].environment, {p.rank for p in processes}
     size = number_of(environment, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-    if size > 0 and size % here == 0:
-        return {"hosts": size // here}
+    if size > 0 and size % len(ranks) == 0 and (size == 1 or -1 not in ranks):
+        return {"hosts": size // len(ranks)}
     step, allocated = (
         number_of(environment, f"SLURM_{which}_NUM_NODES") for which in ("STEP", "JOB")
     )

@@ -117,6 +117,16 @@ def test_the_number_of_hosts_is_reported_only_where_it_follows(tmp_path: Path, s
     assert all("hosts" not in e.attributes for e in Jobs("n1").update(ranks, 0, AT))
 
 
+@pytest.mark.parametrize(("slurm", "expected"), [({}, None), ({"SLURM_JOB_NUM_NODES": "1"}, 1)])
+def test_processes_without_a_rank_are_no_share_of_the_ranks(
+    tmp_path: Path, slurm: dict[str, str], expected: int | None
+) -> None:
+    """Four of one node with WORLD_SIZE=4 are no job of four hosts."""
+    given = {"WORLD_SIZE": "4", **slurm}
+    found = [replace(process(tmp_path, 800 + n, rank=-1), environment=given) for n in range(4)]
+    assert Jobs("n1").update(found, 0, AT)[-1].attributes.get("hosts") == expected
+
+
 def hosts(folder: Path, environ: str) -> object:
     """How many hosts are reported for a job with four processes here that started like this."""
     started = environment_of(environ.replace(" ", "\0").encode())
