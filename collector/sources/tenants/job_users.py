@@ -47,8 +47,9 @@ class JobUsers:
     def job_of(self, name: str, user: int, now_s: float) -> str:
         """The job whose log it is that bears the name of a job, or none, and belongs to a user.
 
-        Another's name gives the user's only job, or "user7", which no job has. Logs of a pod are
-        written by the kubelet, as root.
+        Without a name it is the user's only job. A name that none of the user's jobs here has gives
+        "user7", which no job has: it is another's, or of a job on other nodes, whose log is on a
+        file system that all of them see. Logs of a pod are written by the kubelet, as root.
         """
         if name.startswith("pod") and user == 0:
             return name
@@ -64,4 +65,4 @@ class JobUsers:
             }
         if name in mine:
             return name
-        return mine.pop() if len(mine) == 1 else f"user{user}"
+        return mine.pop() if len(mine) == 1 and not name else f"user{user}"
