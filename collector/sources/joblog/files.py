@@ -26,7 +26,7 @@ STALE_S = 86_400.0  # a log that nobody wrote to for a day has nothing to say
 
 _MAGIC = re.compile(r"[*?\[]")
 _POD = re.compile(r"_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/")
-_SLURM = re.compile(r"(?:^|/)slurm-(\d{1,12})(?:_\d{1,9})?[.\-][^/]*$")
+_SLURM = re.compile(r"(?:^|/)slurm-(\d{1,12}(?:_\d{1,9})?)[.\-][^/]*$")
 
 
 class LiveFile(NamedTuple):
@@ -189,12 +189,13 @@ def root_of(path: str, patterns: Sequence[str]) -> Path:
 
 def job_of(path: str) -> str:
     """The job whose log it is, as discovery names it: Kubernetes' pod, Slurm's job; empty
-    where the path does not say.
+    where the path does not say. A task of an array is called by both of its numbers, as sbatch does
+    by default: each has an id of its own, and one of them that of the array.
 
     >>> job_of("/var/log/pods/ml_trainer-0_0a1b2c3d-0000-1111-2222-333344445555/main/0.log")
     'pod0a1b2c3d-0000-1111-2222-333344445555'
-    >>> job_of("/home/x/slurm-4711.out"), job_of("/scratch/nccl/n1.77.log")
-    ('4711', '')
+    >>> job_of("/home/x/slurm-4711.out"), job_of("slurm-4711_3.out"), job_of("/nccl/n1.77.log")
+    ('4711', '4711_3', '')
     """
     if match := _POD.search(path):
         return f"pod{match[1]}"

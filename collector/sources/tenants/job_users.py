@@ -30,6 +30,8 @@ class JobUsers:
         # says so, or the process claims it.
         self._sure: dict[tuple[int, str], float] = {}
         self._claimed: dict[tuple[int, str], float] = {}
+        # Of Slurm's array tasks by user and name (70_3): the job, and when it was last seen.
+        self._arrays: dict[tuple[int, str], tuple[str, float]] = {}
 
     def learn(self, rows: Iterable[tuple[str, int]], now_s: float, *, sure: bool) -> None:
         """Jobs that run now, with their users; ``now_s`` is monotonic."""
@@ -44,6 +46,15 @@ class JobUsers:
                 for key in seen.keys() - set(kept):
                     del seen[key]
 
+    def learn_arrays(self, rows: Iterable[tuple[str, str, int]], now_s: float) -> None:
+        """Jobs that are tasks of an array, each with the name that it has as one, and its user."""
+        with self._lock:
+            for job, name, user in rows:
+                self._arrays.pop((user, name), None)  # the last is the newest
+                self._arrays[user, name] = job, now_s
+            while len(self._arrays) > MAX_KEPT:
+                del self._arrays[next(iter(self._arrays))]
+
     def job_of(self, name: str, user: int, now_s: float) -> str:
         """The job whose log it is that bears the name of a job, or none, and belongs to a user.
 
@@ -54,6 +65,8 @@ class JobUsers:
         if name.startswith("pod") and user == 0:
             return name
         with self._lock:
+            job, at_s = self._arrays.get((user, name), (name, now_s))
+            name = job if now_s - at_s < KEPT_S else name
             theirs = {job for (_, job), at_s in self._sure.items() if now_s - at_s < KEPT_S}
             mine = {
                 job

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pwd
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,6 +66,7 @@ class Slurm:
             if task.launched and task.step != "extern"
         }
         self._users.learn({(task.job, task.user) for task in self._tasks.all()}, now_s, sure=True)
+        self._users.learn_arrays(_arrays(self._tasks.all()), now_s)
         self.unattributed = self.hidden = 0
         for uuid, holders in processes.holders.items():
             for pid, instance in holders:
@@ -128,6 +129,14 @@ class Slurm:
         return {"job": task.job, "step": step, "user": user} | {
             fact: variables.get(name, "") for fact, name in _FACTS.items()
         }
+
+
+def _arrays(tasks: Iterable[Task]) -> Iterator[tuple[str, str, int]]:
+    """Tasks of arrays, by id, as ``squeue`` calls them, and by user."""
+    for task in tasks:
+        numbers = [task.environment.get(f"SLURM_ARRAY_{which}_ID", "") for which in ("JOB", "TASK")]
+        if all(number.isascii() and number.isdecimal() for number in numbers):
+            yield task.job, "_".join(numbers), task.user
 
 
 def _hosts(task: Task) -> int:

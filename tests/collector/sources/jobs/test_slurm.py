@@ -10,9 +10,11 @@ from types import MappingProxyType
 import pytest
 
 from collector.node.gpu_processes import NO_INSTANCE, Holder, ProcessesByGpu
+from collector.sources.joblog.files import job_of
 from collector.sources.jobs.gpus import Gpus
 from collector.sources.jobs.slurm.allocations import Slurm
 from collector.sources.jobs.slurm.tasks import AGAIN_S, SETTLED_S
+from collector.sources.tenants.job_users import JobUsers
 from pipeline.frame import Device
 from tests.collector.sources.jobs.tree import GROUP, Proc
 from tests.sources import ROOT
@@ -74,6 +76,17 @@ def test_a_process_that_holds_a_gpu_names_its_job(proc: Proc, slurm: Slurm) -> N
     }
     assert (found.uuid, found.evidence, set(found.pids)) == ("GPU-2", "process", {10})
     assert {name: found.facts[name] for name in wanted} == wanted
+
+
+def test_the_log_of_an_array_task_is_of_the_job_that_it_is(proc: Proc) -> None:
+    """slurm-70_3.out, as sbatch calls it; one task of the array has the array's own number."""
+    users = JobUsers()
+    slurm = Slurm(proc.root, lambda _: "alice", users=users)
+    for pid, job, task in ((10, "71", "3"), (11, "70", "4")):
+        proc.task(pid, job, SLURM_JOB_ID=job, SLURM_ARRAY_JOB_ID="70", SLURM_ARRAY_TASK_ID=task)
+    assert list(slurm.holdings(GPUS, NOBODY, 0.0)) == []
+    logs = [job_of(f"/scratch/slurm-{name}.out") for name in ("70_3", "70_4", "70_5", "71")]
+    assert [users.job_of(log, 1000, 0.0) for log in logs] == ["71", "70", "user1000", "71"]
 
 
 def test_two_jobs_on_one_gpu_are_two(proc: Proc, slurm: Slurm) -> None:
