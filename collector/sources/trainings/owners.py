@@ -120,13 +120,17 @@ class Owners:
         return job if job.isascii() and job.isdecimal() else ""
 
     def _chain(self, namespace: str, metadata: Object) -> list[tuple[Owner, Found]]:
-        """Owners from the pod up, the last one that can be read or is named."""
+        """Owners from the pod up, the last one that can be read or is named; above the first, of
+        kinds that are known.
+        """
         chain: list[tuple[Owner, Found]] = []
         seen: set[str] = set()
         owner = controller(metadata)
         while owner is not None and owner.uid not in seen and len(chain) < MAX_HOPS:
             seen.add(owner.uid)
             found = self._found(namespace, owner)
+            if chain and (owner.group, owner.kind) not in KINDS:
+                break  # what made the training, such as a Trial, a Workflow or an AppWrapper
             chain.append((owner, found))
             owner = _set_of(owner, metadata) if found is UNREAD else found.owner
         return chain

@@ -147,6 +147,24 @@ def test_servers_and_queues_of_work_are_no_training() -> None:
     assert (first.id != second.id, first.pods) == (True, 1)
 
 
+def test_what_made_a_training_does_not_divide_it() -> None:
+    """Operators of kinds that nobody knows here own trainings (a Trial of Katib, an AppWrapper),
+    and servers.
+    """
+    cluster = Cluster()
+    trial = cluster.add("kubeflow.org/v1beta1", "Trial", "search-7")
+    spec = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}}
+    llm = cluster.add("kubeflow.org/v1", "PyTorchJob", "llm", trial, spec=spec)
+    owners = Owners(cluster.get)
+    found = [owners.training(cluster.pod(name, llm)) for name in ("llm-master-0", "llm-worker-0")]
+    assert found[0] == found[1]
+    assert found[0] is not None
+    assert (found[0].name, found[0].kind, found[0].pods) == ("llm", "PyTorchJob", 4)
+    notebook = cluster.add("kubeflow.org/v1", "Notebook", "ada")
+    server = cluster.pod("ada-0", cluster.add("apps/v1", "StatefulSet", "ada", notebook))
+    assert owners.training(server) is None
+
+
 def test_gangs_of_a_job_are_one() -> None:
     """Where a pod group says that a Job's pods are scheduled together."""
     cluster = Cluster()
