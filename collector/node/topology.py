@@ -154,7 +154,7 @@ def parse_csv(text: str, host: str, where: str) -> Entry:
     try:
         for row in rows:
             at = f"{where}:{rows.line_num}"
-            if not row or row[0].startswith("#"):
+            if not any(map(str.strip, row)) or row[0].startswith("#"):
                 continue
             if header is None:
                 header = _header(row, at)
@@ -354,7 +354,7 @@ def _text(path: Path) -> str:
     if len(raw) > MAX_BYTES:
         raise TopologyError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
     try:
-        return raw.decode()
+        return raw.decode("utf-8-sig")  # spreadsheets write a mark in front
     except UnicodeDecodeError as error:
         raise TopologyError(f"{path}: byte {error.start} is not UTF-8") from None
 

@@ -188,6 +188,17 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
         read_file(path, "n1")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("t.csv", "host,rack\r\nn1,r12\r\n,\r\n"), ("t.json", '{"n1": {"rack": "r12"}}')],
+)
+def test_a_file_of_a_spreadsheet_is_read(tmp_path: Path, name: str, text: str) -> None:
+    """With a byte order mark in front, and rows of empty cells at the end."""
+    path = tmp_path / name
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert read_file(path, "n1").attributes == {"rack": "r12"}
+
+
 def test_names_in_yaml_are_text() -> None:
     """A rack called 012 or a leaf called yes is what it looks like."""
     entry = parse_yaml("n1: {rack: 012, leaf: yes, rail: 1_0}")
