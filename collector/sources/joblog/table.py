@@ -263,12 +263,13 @@ PATTERNS: tuple[Pattern, ...] = (
         "process",
         "named",
     ),
+    # Open MPI, by the name that it was called by (help-prterun.txt, help-orterun.txt).
     Pattern(
         "mpi",
-        "mpirun noticed",
+        " noticed that process rank ",
         (
-            r"mpirun noticed that process rank <rank:d> with PID <pid:d> on node <node:S> "
-            r"exited on signal <sig:d>"
+            r"(?:mpirun|mpiexec|orterun|prterun) noticed that process rank <rank:d> with PID "
+            r"<pid:d> on node <node:S> exited on signal <sig:d>"
         ),
         "process",
         "named",

@@ -62,6 +62,15 @@ def test_every_wording_is_recognised_behind_every_prefix(
     assert fields.items() <= captured.items()
 
 
+@pytest.mark.parametrize("launcher", ["mpirun", "mpiexec", "orterun", "prterun"])
+def test_open_mpi_is_known_by_every_name(launcher: str) -> None:
+    """It calls itself as it was called."""
+    text = "noticed that process rank 3 with PID 0 on node n7 exited on signal 9 (Killed)."
+    (hit,) = hits(unwrap(f"{launcher} {text}"))
+    wanted = {"rank": "3", "pid": "0", "node": "n7", "sig": "9"}
+    assert (hit.name, dict(hit.fields)) == ("mpi", wanted)
+
+
 def test_the_table_is_tried_whole() -> None:
     """Names of patterns are unique: findings and stored events are looked up by them."""
     names = [pattern.name for pattern in PATTERNS]
