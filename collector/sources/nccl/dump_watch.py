@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,7 @@ MAX_AT_ONCE = 16  # dumps of one job in one look
 REMOTE_AGAIN_S, DEAD_AGAIN_S = 120.0, 3600.0
 LOOK_S, RING_S = 5.0, 5.0
 DUMPS_S = 30.0  # for all dumps of a job in one look
+UNTRIED = frozenset({"late", "start", "stuck", "withheld", "budget"})  # as in LookLostError
 REMOTE_S = 8.0  # on a file system that may not answer: the other jobs wait meanwhile
 
 
@@ -55,8 +56,16 @@ class Dumped:
 class DumpWatch:
     """``desk`` reads, for the job ``who``. Times: ``now_s`` monotonic seconds, ``time_ns`` unix."""
 
-    def __init__(self, host: str, proc: Path, desk: Desk, who: Who) -> None:
+    def __init__(
+        self,
+        host: str,
+        proc: Path,
+        desk: Desk,
+        who: Who,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._host, self._proc, self._desk, self._who = host, proc, desk, who
+        self._clock_s = clock_s
         self._ranks: dict[tuple[int, float], _Rank] = {}
         self._dead_s = float("-inf")  # when a file system of the job gave no answer
         self._waiting = 0
@@ -98,23 +107,29 @@ class DumpWatch:
         return [*self._near(wanted), *self._far(remote[:MAX_AT_ONCE], now_s)]
 
     def _near(self, wanted: Iterable[tuple[Found, DumpRequest]]) -> Iterator[Dumped]:
-        """Dumps on file systems of this node, together in ``DUMPS_S``."""
-        end_s = time.monotonic() + DUMPS_S
+        """Dumps on file systems of this node, together in ``DUMPS_S``; what was not tried waits."""
+        end_s = self._clock_s() + DUMPS_S
         for process, request in wanted:
-            left_s = max(end_s - time.monotonic(), 0.0)
+            rank, left_s = self._ranks[process.pid, process.started_s], end_s - self._clock_s()
             try:
+                if left_s <= 0:
+                    raise LookLostError("late", "the dumps before it took the time")
                 answer = self._desk.ask(NcclReader.dump, self._who, left_s, request)
             except LookLostError as error:
                 answer = DumpAnswer(refused=f"{error.reason}: {error}")
-            refused = self._ranks[process.pid, process.started_s].refused
-            (refused.add if answer.refused else refused.discard)(request.path)
+                if error.reason in UNTRIED and not request.http:
+                    rank.seen.pop(request.path, None)
+                    self._waiting += 1
+                    log.info("dump %s of job %s waits: %s", request.path, request.job, error)
+                    continue
+            (rank.refused.add if answer.refused else rank.refused.discard)(request.path)
             yield Dumped(process, answer.report, answer.refused)
 
     def _far(self, wanted: Iterable[tuple[Found, DumpRequest]], now_s: float) -> Iterator[Dumped]:
         """Dumps on other file systems, until one does not answer."""
-        end_s = time.monotonic() + REMOTE_S
+        end_s = self._clock_s() + REMOTE_S
         for process, request in wanted:
-            left_s = max(end_s - time.monotonic(), 0.0)
+            left_s = max(end_s - self._clock_s(), 0.0)
             try:
                 answer = self._desk.ask(NcclReader.dump, self._who, left_s, request)
             except LookLostError:

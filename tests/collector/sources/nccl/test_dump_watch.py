@@ -7,12 +7,14 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.dump_watch import (
     ASK_AGAIN_S,
+    DUMPS_S,
     MAX_AT_ONCE,
     READ_AGAIN_S,
     SETTLED_NS,
@@ -21,9 +23,10 @@ from collector.sources.nccl.dump_watch import (
 )
 from collector.sources.nccl.flight_recorder.read import DumpAnswer, DumpRequest
 from collector.sources.nccl.reader import NcclReader
-from collector.sources.tenants.desk import LocalDesk, Who
+from collector.sources.tenants.desk import LocalDesk, LookLostError, Who
 from tests.collector.sources.nccl.processes import process, root_of
 from tests.collector.sources.nccl.recordings import DUMPS
+from tests.fakes import FakeClock
 
 WHO = Who("71", "user1000")
 NOW_S = 1000.0
@@ -195,6 +198,49 @@ def test_good_and_hostile_dumps_are_answered_for_themselves(tmp_path: Path) -> N
         1,
     )
     assert dict(report.communicators[0].members[0].launched) == {"*": 5}
+
+
+@pytest.mark.parametrize("reason", ["start", "budget"])
+def test_a_dump_that_was_not_tried_is_read_later(
+    tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    """A node that crashes all its ranks is busy: the child does not start in time, or the job's
+    time is used up. The dump is there, and is counted as cut until then.
+    """
+    desk = LocalDesk(NcclReader(tmp_path, read=reader))
+    watch, found = DumpWatch("n1", tmp_path, desk, WHO), process(tmp_path)
+    put(root_of(tmp_path, found) / "tmp/nccl_trace_rank_0")
+
+    def ask(method: object, *arguments: Any, **named: Any) -> object:
+        if method is NcclReader.dump:
+            raise LookLostError(reason, "not now")
+        return LocalDesk.ask(desk, method, *arguments, **named)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as busy:
+        busy.setattr(desk, "ask", ask)
+        assert look(watch, found) == []
+    assert watch.cut == 1
+    look(watch, found, now_s=NOW_S + READ_AGAIN_S)
+    assert (len(reader.requests), watch.cut) == (1, 0)
+
+
+def test_dumps_beyond_the_time_of_a_look_are_read_later(tmp_path: Path) -> None:
+    """A slow disk ends no dump's turn for good."""
+    clock, read = FakeClock(), []
+
+    def slow(request: DumpRequest) -> DumpAnswer:
+        clock.advance(DUMPS_S)
+        read.append(request.rank)
+        return DumpAnswer()
+
+    desk = LocalDesk(NcclReader(tmp_path, read=slow))
+    watch = DumpWatch("n1", tmp_path, desk, WHO, lambda: clock.monotonic_ns() / 1e9)
+    processes = [process(tmp_path, 100 + n, rank=n) for n in range(2)]
+    for found in processes:
+        put(root_of(tmp_path, found) / f"tmp/nccl_trace_rank_{found.rank}")
+    for now_s in (NOW_S, NOW_S + READ_AGAIN_S):
+        watch.look(processes, suspected=False, now_s=now_s, time_ns=NOW_NS)
+    assert read == [0, 1]
 
 
 def test_of_many_dumps_at_once_the_rest_is_read_later(
