@@ -73,10 +73,13 @@ class Jobs:
     def update(self, processes: Iterable[Found], now_s: float, at: Instant) -> list[Event]:
         """What changed since the last scan; ``at`` is unix and monotonic time in ns."""
         speaking = known_ranks([self._named(p) for p in processes if p.library is not None])
-        seen = {(p.pid, p.started_s) for p in speaking}
+        owners = {(p.pid, p.started_s): p.owner for p in speaking}
         events: list[Event] = []
         for job in list(self.now.values()):
-            gone = [job.processes.pop(key) for key in job.processes.keys() - seen]
+            gone = [job.processes.pop(key) for key in job.processes.keys() - owners.keys()]
+            # Of a pod whose training has become known: they run on as another job.
+            for key in [key for key in job.processes if owners[key] != job.owner]:
+                del job.processes[key]
             events += [
                 self._event("nccl_process_lost", job.name, p, at)
                 for p in sorted(gone, key=lambda p: p.pid)

@@ -117,6 +117,25 @@ def test_the_number_of_hosts_is_reported_only_where_it_follows(tmp_path: Path, s
     assert all("hosts" not in e.attributes for e in Jobs("n1").update(ranks, 0, AT))
 
 
+def test_a_pod_whose_training_becomes_known_is_that_training_only(tmp_path: Path) -> None:
+    """Jobs are seen before the API server has answered: its pod is no second job on the GPU, and
+    lost no process.
+    """
+    trainings = Trainings()
+    jobs = Jobs("n1", trainings=trainings)
+    found = replace(process(tmp_path, job="pod1"), group="pod1", sure=True)
+    assert [e.kind for e in jobs.update([found], 0, AT)] == ["nccl_process_found", "job_started"]
+    trainings.learn({}, {"1": Training("ml/llm.1a2b3c4d", "ml", "llm", "JobSet", "1a2b3c4d")})
+    events = [(e.kind, e.attributes["job"]) for e in jobs.update([found], 15, AT)]
+    assert events == [
+        ("job_ended", "pod1"),
+        ("nccl_process_found", "ml/llm.1a2b3c4d"),
+        ("job_started", "ml/llm.1a2b3c4d"),
+    ]
+    assert list(jobs.now) == ["ml/llm.1a2b3c4d"]
+    assert jobs.update([found], 30, AT) == []
+
+
 @pytest.mark.parametrize(("slurm", "expected"), [({}, None), ({"SLURM_JOB_NUM_NODES": "1"}, 1)])
 def test_processes_without_a_rank_are_no_share_of_the_ranks(
     tmp_path: Path, slurm: dict[str, str], expected: int | None
