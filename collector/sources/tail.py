@@ -44,10 +44,19 @@ class Tail:
     def read(self, max_bytes: int) -> list[bytes]:
         """Lines that became whole, of at most so many bytes more of the file.
 
-        OSError where it cannot be opened.
+        OSError where it cannot be opened, or read: the next read opens it again, and goes on.
         """
         if self._fd < 0:
             self._open()
+        try:
+            return self._more(max_bytes)
+        except OSError:  # ESTALE of NFS: only another descriptor can be read
+            if self._fd >= 0:
+                self._resumed = self.offset
+                self.close()
+            raise
+
+    def _more(self, max_bytes: int) -> list[bytes]:
         self._look()
         data = os.pread(self._fd, max_bytes, self._offset)
         if not data and self._replaced():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,3 +114,27 @@ def test_a_file_that_is_not_there_yet_is_an_error_and_no_end(tail: Tail, path: P
         tail.read(LOTS)
     add(path, b"now\n")
     assert tail.read(LOTS) == [b"now"]
+
+
+def test_a_descriptor_that_went_stale_is_replaced(
+    tail: Tail, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An NFS server that was restarted: the file is opened again, and read on where it was."""
+    add(path, b"one\ntw")
+    assert tail.read(LOTS) == [b"one"]
+    stale = {tail._fd}
+    pread = os.pread
+
+    def refusing(fd: int, size: int, offset: int) -> bytes:
+        if fd in stale:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return pread(fd, size, offset)
+
+    monkeypatch.setattr(os, "pread", refusing)
+    add(path, b"o\nthree\n")
+    with pytest.raises(OSError, match="Stale"):
+        tail.read(LOTS)
+    assert tail.offset == 4
+    held = os.open(os.devnull, os.O_RDONLY)  # so that the file gets another descriptor
+    assert tail.read(LOTS) == [b"two", b"three"]
+    os.close(held)
