@@ -17,9 +17,10 @@ from collector.sources.untrusted import socket_path
 
 TIMEOUT_S = 5.0
 MAX_BYTES = 64 << 20
-# The first is in CUDA builds, the second in all
-# (torch/csrc/distributed/c10d/control_plane/Handlers.cpp).
-HANDLERS = ("dump_nccl_trace_json", "fr_trace_json")
+# The first is in CUDA builds, the second in all (torch/csrc/distributed/c10d/control_plane/
+# Handlers.cpp). Older CUDA builds have the third alone, or a first one that refuses the query: it
+# knows no includestacktraces there (NCCLUtils.cpp).
+HANDLERS = ("dump_nccl_trace_json", "fr_trace_json", "dump_nccl_trace_pickle")
 QUERY = "includecollectives=true&includestacktraces=false&onlyactive=false"
 
 
@@ -36,7 +37,7 @@ class _UnixConnection(HTTPConnection):
 
 
 def fetch(path: str, root: Path, owner: int | None) -> bytes:
-    """The dump as JSON, from the socket of one rank.
+    """The dump, from the socket of one rank.
 
     OSError where nobody answers in time, FormatError where no handler has a dump.
     """

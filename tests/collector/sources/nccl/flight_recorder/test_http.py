@@ -49,15 +49,19 @@ def worker(tmp_path: Path) -> Iterator[Path]:
         thread.join()
 
 
-def test_a_rank_gives_its_dump(worker: Path) -> None:
-    """By the handler that its build has: CUDA's is asked for first."""
+@pytest.mark.parametrize(
+    "handler", ["dump_nccl_trace_json", "fr_trace_json", "dump_nccl_trace_pickle"]
+)
+def test_a_rank_gives_its_dump(worker: Path, monkeypatch: pytest.MonkeyPatch, handler: str) -> None:
+    """By the handler that its build has: CUDA's is asked for first, and a pickle last."""
+    monkeypatch.setattr(Worker, "has", handler)
     assert fetch("/s", worker, os.getuid()) == DUMP
 
 
 def test_a_server_without_a_handler_is_no_source(
     worker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PyTorch before 2.8 has none."""
+    """Such as a CPU build of PyTorch before 2.8."""
     monkeypatch.setattr(Worker, "has", "ping")
     with pytest.raises(FormatError, match="no handler"):
         fetch("/s", worker, os.getuid())
