@@ -24,6 +24,7 @@ from pipeline.clock import SECOND_NS, Clock, SystemClock
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
+    from nats.js import JetStreamContext
 
 STREAM = "tocsin"
 # Without a message for so long the stream is looked at: whether there is none, or it is another
@@ -119,6 +120,8 @@ class Consumer:
             pending_msgs_limit=PENDING_MESSAGES,
             pending_bytes_limit=PENDING_BYTES,
         )
+        _count_what_waits(subscription)
+        last, ahead = 0, False  # the consumer's number of the last message; see below
         try:
             while True:
                 raws = await inbox.taken(QUIET_S)
@@ -128,11 +131,17 @@ class Consumer:
                         return
                     about = await subscription.consumer_info()  # raises where the broker lost it
                     sent = about.delivered.stream_seq if about.delivered else 0
-                    if not about.num_pending and sent < max(1, self._next):
+                    if sent >= max(1, self._next):
+                        if ahead:
+                            return  # sent half a second ago and not come: the client dropped it
+                        ahead = True
+                    elif not about.num_pending:
                         self.read_ns = asked_ns
                 for raw in raws:
-                    message = _read(raw, missed, name)
-                    missed = 0
+                    message, number = _read(raw, missed, name), raw.metadata.sequence.consumer
+                    if number != last + 1 and message.sequence != self._next:
+                        return  # the client dropped some: read again from there
+                    missed, last, ahead = 0, number, False
                     self._next = message.sequence + 1
                     yield message
         finally:
@@ -177,6 +186,20 @@ class _Inbox:
         self._some.clear()
         self._room.set()
         return taken
+
+
+def _count_what_waits(subscription: JetStreamContext.PushSubscription) -> None:
+    """Answer the broker's flow control when messages are taken. With a callback nats-py answers as
+    soon as they come: then the broker sends all it has, and what is too much is dropped in silence.
+    """
+    about = subscription._sub._jsi  # noqa: SLF001 - no setting of the client does it
+    if about is None:
+        return
+
+    def taken() -> int:
+        return about._fciseq - subscription.pending_msgs  # noqa: SLF001
+
+    about.get_js_delivered = taken  # type: ignore[method-assign]
 
 
 def _name(created: datetime | None) -> str:

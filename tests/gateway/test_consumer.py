@@ -11,6 +11,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from gateway import consumer
 from gateway.consumer import Consumer, Message
 from tests.nats import Nats
 from tests.wait import PATIENCE_S
@@ -39,25 +40,27 @@ def send(server: Nats, *payloads: bytes, host: str = "n1") -> None:
 class Reader:
     """Reads in a task, while the test does things to the broker."""
 
-    def __init__(self, server: Nats, since_ns: int = 0) -> None:
-        self._server, self._since_ns = server, since_ns
+    def __init__(self, server: Nats, since_ns: int = 0, rest_s: float = 0.0) -> None:
+        self._server, self._since_ns, self._rest_s = server, since_ns, rest_s
         self.read: list[Message] = []
 
     async def __aenter__(self) -> Reader:
-        self._client = await nats.connect(
+        self.client = await nats.connect(
             self._server.url, max_reconnect_attempts=-1, reconnect_time_wait=1
         )
-        self.consumer = Consumer(self._client, "c1", self._since_ns)
+        self.consumer = Consumer(self.client, "c1", self._since_ns)
         self._task = asyncio.create_task(self._run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
-        await self._client.close()
+        await self.client.close()
 
     async def _run(self) -> None:
         async for message in self.consumer.messages():
             self.read.append(message)
+            if self._rest_s and len(self.read) % 100 == 1:
+                await asyncio.sleep(self._rest_s)
 
     async def until(self, *payloads: bytes) -> None:
         """Wait until these were read, and nothing else."""
@@ -138,6 +141,48 @@ def test_what_was_thrown_away_unseen_is_counted(server: Nats) -> None:
             reader._task = asyncio.create_task(reader._run())
             await reader.until(b"1", b"4")
             assert reader.read[-1].missed == 2
+
+    asyncio.run(story())
+
+
+def store(server: Nats, messages: int, size: int) -> None:
+    """Store many messages of a host without waiting for each."""
+
+    async def sent(client: Client) -> None:
+        for _ in range(messages):
+            await client.publish("tocsin.v1.c1.frames.n1", bytes(size))
+        await client.flush()
+
+    server.ask(sent)
+
+
+def test_what_the_client_drops_is_read_again(server: Nats, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway that is slower than the broker loses no message, also not the last ones."""
+    monkeypatch.setattr(consumer, "PENDING_MESSAGES", 300)
+    store(server, 1500, 2000)
+
+    async def story() -> None:
+        async with Reader(server, rest_s=0.01) as reader, asyncio.timeout(PATIENCE_S):
+            while len(reader.read) < 1500:  # noqa: ASYNC110 - a real broker
+                await asyncio.sleep(0.01)
+            assert [m.sequence for m in reader.read] == [*range(1, 1501)]
+
+    asyncio.run(story())
+
+
+def test_the_broker_sends_no_more_than_is_taken(server: Nats) -> None:
+    """While an hour is read, what waits in the client stays at a few MiB, whatever is stored."""
+    store(server, 600, 40_000)
+
+    async def story() -> None:
+        async with Reader(server, rest_s=60) as reader:
+            async with asyncio.timeout(PATIENCE_S):
+                while not reader.read:  # noqa: ASYNC110 - a real broker
+                    await asyncio.sleep(0.01)
+            for _ in range(300):
+                await reader.client.flush()
+            waiting = [each.pending_bytes for each in reader.client._subs.values()]
+            assert max(waiting) < 8 << 20
 
     asyncio.run(story())
 
