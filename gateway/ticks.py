@@ -117,7 +117,7 @@ class Ticks:
                 continue
             self.cut.taken(observation, time_ns, host.offset_ns, gap=gap)
             gap = False
-            queue.append((time_ns, corrected(observation, host.offset_ns)))
+            queue.append((time_ns, corrected(observation, host.offset_ns, time_ns)))
         if last_ns:
             self._last_ns[host.name] = last_ns
 

@@ -88,5 +88,5 @@ def _timed(messages: deque[_Message], its: Sequence[tuple[int, int]]) -> Iterato
     for message in messages:
         known = {one.seq: one for one in Decoder().decode(message.payload).arrivals}
         for at_ns, seq in islice(numbers, message.queued - judged):
-            yield at_ns, corrected(known[seq], message.offset_ns)
+            yield at_ns, corrected(known[seq], message.offset_ns, at_ns)
         judged = 0

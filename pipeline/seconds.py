@@ -35,7 +35,13 @@ def groups_of(hosts: Sequence[Sequence[Read]]) -> Iterator[tuple[Read, ...]]:
             yield tuple(queue.popleft() for queue in queues if queue)
 
 
-def corrected(read: Read, offset_ns: int) -> Read:
-    """With unix times of the gateway; the monotonic clock is the host's own."""
+def corrected(read: Read, offset_ns: int, judged_ns: int) -> Read:
+    """With unix times of the gateway, none after the one at which it is judged; the monotonic clock
+    is the host's own.
+
+    A clock that was hours ahead may be set right before the batch is sent: what was read before
+    would take the time of the joined fleet along, which never goes back.
+    """
+    offset_ns = min(offset_ns, judged_ns - read.time_ns)
     # Either gives its own kind.
     return read.corrected(offset_ns) if offset_ns else read  # type: ignore[return-value]

@@ -70,7 +70,7 @@ class Host:
             if abs(time_ns - one.time_ns) > MAX_OFFSET_NS:
                 self._name("its clock was wrong by more than an hour, left out")
                 return None
-            one = corrected(one, arrived.offset_ns)
+            one = corrected(one, arrived.offset_ns, time_ns)
         # The host's order is kept, whatever its clock does.
         self._last_ns = max(self._last_ns, time_ns)
         return self._last_ns, one

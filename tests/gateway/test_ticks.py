@@ -14,6 +14,7 @@ from pipeline.arrival_cut import BEGIN, END
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
 from pipeline.observation import Event, Observation
+from pipeline.roster import Roster
 
 BEGIN_S = 1_800_000_000
 
@@ -83,6 +84,20 @@ def test_a_clock_that_is_ahead_does_not_move_the_others() -> None:
     ticks.add(a, seen("a", 86_400))
     ticks.add(b, seen("b", 1, 2))
     assert [t.second - BEGIN_S for t in closed(ticks, [a, b], 5)] == [1]
+
+
+def test_a_clock_that_was_set_back_does_not_take_the_fleet_along() -> None:
+    """What a host read six hours ahead, and sent once its clock was right, is judged as of now."""
+    ticks, a, b = Ticks(), host("a", 7), host("b", 7)
+    ticks.add(a, seen("a", 5))
+    ticks.add(b, seen("b", 6 * 3600 + 5, 6))
+    roster, groups = (
+        Roster(),
+        [group for tick in closed(ticks, [a, b], 17) for group in tick.groups],
+    )
+    times = [(o.time_ns, o.mono_ns) for o in map(roster.join, groups)]
+    assert len(times) == 3
+    assert max(max(each) for each in times) < (BEGIN_S + 8) * SECOND_NS
 
 
 def test_a_corrected_clock_is_the_time_of_all_that_is_judged() -> None:
