@@ -59,10 +59,18 @@ class Lease:
         """Of the last renewal: grows with each holder, a fence for what acts on the world."""
         return self._revision
 
-    async def keep(self, stream: JetStreamContext) -> None:
-        """Until it is cancelled. The bucket is made where there is none."""
+    async def keep(
+        self, stream: JetStreamContext, wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Until it is cancelled. The bucket is made where there is none. While the lease is not
+        ``wanted``, as by a gateway that falls behind, it is left to others.
+        """
         bucket: KeyValue | None = None
         while True:
+            if not wanted():
+                await self.give_up(stream)
+                await asyncio.sleep(_retry_s())
+                continue
             began_s = self._clock()
             try:
                 bucket = bucket or await _bucket(stream)
@@ -74,12 +82,10 @@ class Lease:
                 self._revision = 0  # taken, or unknown: looked up by the next try
             else:
                 self._until_s = began_s + TTL_S - MARGIN_S
-            await asyncio.sleep(
-                RENEW_S if self._revision else secrets.SystemRandom().uniform(*RETRY_S)
-            )
+            await asyncio.sleep(RENEW_S if self._revision else _retry_s())
 
     async def give_up(self, stream: JetStreamContext) -> None:
-        """Free it at once, for a gateway that ends."""
+        """Free it at once, where it is held."""
         revision, self._until_s, self._revision = self._revision, 0.0, 0
         if revision:
             with contextlib.suppress(*CALLS):
@@ -99,6 +105,10 @@ class Lease:
                 raise
             # Ours: the answer to the last renewal was lost.
             self._revision = await bucket.update(KEY, self._value, last=entry.revision)
+
+
+def _retry_s() -> float:
+    return secrets.SystemRandom().uniform(*RETRY_S)
 
 
 async def _bucket(stream: JetStreamContext) -> KeyValue:

@@ -263,7 +263,7 @@ class Gateway:
         client = consumer.client
         stream = client.jetstream()
         tasks = [
-            asyncio.create_task(self._lease.keep(stream)),
+            asyncio.create_task(self._lease.keep(stream, lambda: self._present)),
             asyncio.create_task(self._read(consumer)),
         ]
         try:

@@ -31,11 +31,12 @@ class Contender:
 
     def __init__(self, server: Nats, name: str) -> None:
         self.lease = Lease(name)
+        self.fit = True
         self._server = server
 
     async def __aenter__(self) -> Contender:
         self.client = await nats.connect(self._server.url, max_reconnect_attempts=-1)
-        self.task = asyncio.create_task(self.lease.keep(self.client.jetstream()))
+        self.task = asyncio.create_task(self.lease.keep(self.client.jetstream(), lambda: self.fit))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -101,6 +102,21 @@ def test_a_holder_that_ends_frees_it_at_once(server: Nats) -> None:
         assert not first.lease.held
         await until(lambda: second.lease.held)
         assert second.lease.revision == last + 2  # deleted, and made again
+
+    two(server, story)
+
+
+def test_a_holder_that_falls_behind_leaves_it_to_the_other(server: Nats) -> None:
+    """And takes it no more while it is behind, also where nobody has it."""
+
+    async def story(first: Contender, second: Contender) -> None:
+        first.fit = False
+        await until(lambda: second.lease.held)
+        assert not first.lease.held
+        second.fit = False
+        await until(lambda: not second.lease.held)
+        first.fit = True
+        await until(lambda: first.lease.held)
 
     two(server, story)
 
