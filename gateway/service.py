@@ -68,6 +68,9 @@ STEP_S = 0.2  # between two looks whether a second has closed
 CATCH_UP_NS = 3600 * SECOND_NS  # what the stream of docs/bus.md keeps
 # An hour of 2,000 hosts is judged in less; a gateway that takes longer hangs.
 STUCK_NS = 1800 * SECOND_NS
+# After a batch's period a second closes within this: LATENESS_NS of gateway/ticks.py, DELIVERY_NS
+# and a message's way.
+CLOSES_NS = 5 * SECOND_NS
 CANNOT_START = (ConfigError, DirectoryTakenError, ListenError)
 STOP_STORE_S = 15.0
 
@@ -99,6 +102,12 @@ class Gateway:
         self._judge = judge_of(config, self._metrics, self._clock, calibrated=True)
         self._learnt = LearntModel(config.detectors.calibration, self._judge, self._metrics)
         period_ns = round(float(config.bus.period) * SECOND_NS)
+        most_ns = self._timing.present_ns - CLOSES_NS
+        if period_ns > most_ns:
+            raise ConfigError(
+                f"bus.period: {config.bus.period} is longer than {most_ns // SECOND_NS}s: "
+                "what the gateway judges would be too old to be reported"
+            )
         workers = config.gateway.ingest_workers
         self._reading: Reading = Pool(workers, self._metrics) if workers else InProcess()
         self._fleet = Fleet(

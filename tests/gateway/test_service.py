@@ -9,7 +9,11 @@ from typing import TypeVar
 
 import pytest
 
+from collector.config.raw_setting import ConfigError
+from collector.config.settings import Bus, Config
+from collector.config.units import Seconds
 from collector.replaying.stored import Span, stored
+from gateway.service import Gateway
 from pipeline.arrival_cut import ArrivalCut
 from tests.agents import AgentProcess
 from tests.gateway.faults.measured import Measured
@@ -131,6 +135,13 @@ def test_a_gateway_without_a_bus_does_not_start(tmp_path: Path) -> None:
         until(gateway.death, "its end")
         assert "bus.servers" in gateway.log
         assert gateway.process.wait() == 1
+
+
+def test_a_period_with_which_a_gateway_would_never_report_is_refused() -> None:
+    """Seconds close after a period, and what is older than 15 s is not reported."""
+    bus = Bus(servers=("nats://127.0.0.1:1",), period=Seconds(12))
+    with pytest.raises(ConfigError, match=r"bus\.period: 12s is longer than 10s"):
+        Gateway(Config(bus=bus), "g1")
 
 
 def test_a_connection_that_the_server_ended_for_good_is_made_again(tmp_path: Path) -> None:
