@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from threading import Lock
 
-from pipeline.bus.batch import Batch
+from pipeline.bus.batch import MAX_OPEN, Batch
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock
 from pipeline.finding import Incident
@@ -15,7 +15,6 @@ from pipeline.selfmetrics import SelfMetrics
 
 KEPT_NS = 60 * SECOND_NS  # older observations are of no use to a live verdict: the store has them
 MAX_WAITING = 4096  # observations, should a source ever observe much faster than once a second
-MAX_OPEN = 256  # incidents that a batch repeats; the newest
 
 
 class Outbox:

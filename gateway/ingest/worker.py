@@ -21,7 +21,7 @@ from gateway.ingest import wire
 from gateway.ingest.arena import arrays_at, mapped
 from gateway.ingest.reading import checked
 from pipeline.block import Block
-from pipeline.bus.batch import MAX_KNOWN, BatchError, Decoder, blocks_in
+from pipeline.bus.batch import BatchError, Decoder, blocks_in
 from pipeline.bus.stack import About
 from pipeline.child import end_with_parent
 from pipeline.room import Room
@@ -38,6 +38,7 @@ class _Host:
     def __init__(self) -> None:
         self.decoder = Decoder()
         self.numbers: dict[About, int] = {}
+        self.forgot = 0  # as of the decoder
 
 
 class Worker:
@@ -73,7 +74,7 @@ class Worker:
         self._hosts[token] = host
         blocks = [block for stack in stacks for block in stack]
         self._kept[number] = blocks
-        renumbered = len(host.numbers) > MAX_KNOWN
+        renumbered, host.forgot = host.forgot != host.decoder.forgot, host.decoder.forgot
         if renumbered:
             host.numbers.clear()
         new = []

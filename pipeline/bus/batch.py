@@ -60,7 +60,11 @@ MAX_BYTES = 16 << 20
 # GPU. A minute of 16 GPUs, 64 ports and 288 NVLinks every five seconds is 8,300.
 MAX_ROWS = 32_768
 MAX_VALUES = 8 << 20  # of a batch: rows times columns; that minute has 2 million
-MAX_KNOWN = 32  # descriptions that are kept of a host: it has one for each kind of device
+# Descriptions: of 144 NVLinks 21 kB, of 256 allocations 0.3 MB.
+MAX_ABOUT = 2 << 20
+# That are kept of a host: it has one for each kind of device.
+MAX_KNOWN, MAX_KNOWN_BYTES = 32, 2 * MAX_ABOUT
+MAX_OPEN = 256  # incidents that a batch repeats; the newest
 
 
 class BatchError(ValueError):
@@ -152,8 +156,14 @@ def assemble(head: bytes, abouts: Sequence[bytes], values: Sequence[bytes]) -> b
     return PREFIX.pack(MAGIC, VERSION, len(body), zlib.crc32(packed)) + packed
 
 
+def _fits(size: int) -> None:
+    if size > MAX_ABOUT:
+        raise BatchError(f"a description of {size} bytes; {MAX_ABOUT} at most")
+
+
 @lru_cache(MAX_KNOWN)
 def _packed_about(about: bytes) -> bytes:
+    _fits(len(about))
     packed = zlib.compress(about)
     return LENGTHS.pack(len(about), len(packed)) + packed
 
@@ -183,7 +193,7 @@ class Opened(NamedTuple):
             whole(head["previous"], least=-1),
             whole(head["sent_ns"]),
             *arrivals_from(about, self.host, _frames(blocks, head["places"], about["frames"])),
-            tuple(map(incident_of, head["open"])),
+            tuple(map(incident_of, head["open"][-MAX_OPEN:])),
         )
 
 
@@ -192,6 +202,8 @@ class Decoder:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], About] = {}
+        self._bytes = 0  # of those, before compression
+        self.forgot = 0  # how often all of them were forgotten
 
     def decode(self, raw: bytes) -> Received:
         """What ``encode`` was given, at most ``MAX_BYTES`` of memory for its bytes.
@@ -233,9 +245,11 @@ class Decoder:
         known = self._known.get((host, packed))
         if known is None:
             known = described(size, packed, host)
-            if len(self._known) == MAX_KNOWN:  # its devices change all the time
-                self._known.clear()
+            if len(self._known) == MAX_KNOWN or self._bytes + size > MAX_KNOWN_BYTES:
+                self._known.clear()  # its devices change all the time
+                self._bytes, self.forgot = 0, self.forgot + 1
             self._known[host, packed] = known
+            self._bytes += size
         return known
 
 
@@ -247,6 +261,7 @@ def read_head(raw: bytes | memoryview) -> tuple[str, dict[str, Any]]:
 
 def described(size: int, packed: bytes, host: str) -> About:
     """The description of a stack of this host, of so many bytes before compression."""
+    _fits(size)
     return read_about(_inflated(packed, size), host)
 
 

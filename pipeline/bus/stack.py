@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 Identity = tuple[tuple[Device, ...], tuple[tuple[tuple[str, str], ...], ...]]
 MAX_COLUMNS = 1024  # of one kind: several times what any catalogue of ours has
+MAX_DEVICES = 4096  # likewise: 16 GPUs have 1,152 NVLinks at most
 TIMES = 2  # unix and monotonic
 
 
@@ -154,6 +155,8 @@ def read_about(raw: bytes, host: str) -> About:
     given = orjson.loads(raw)
     if given["kind"] not in KINDS:
         raise ValueError(f"no kind of device: {given['kind']!r:.40}")
+    if (count := len(given["devices"])) > MAX_DEVICES:
+        raise ValueError(f"{count} devices of a kind; {MAX_DEVICES} at most")
     schema = schema_of(given["kind"])
     gauges, counters = given["gauges"], given["counters"]
     if (columns := len(gauges) + len(counters)) > MAX_COLUMNS:

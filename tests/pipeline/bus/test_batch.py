@@ -33,6 +33,7 @@ from pipeline.nccl.member import Member
 from pipeline.nccl.report import Communicator, Report
 from pipeline.nccl.wire import events_of, reports_in
 from pipeline.observation import Event, Observation, Unread
+from pipeline.plain import plain
 from tests.fakes import FakeClock, gpu, gpu_frame, observed
 from tests.pipeline.bus.batches import FINDING, batch, day
 
@@ -155,6 +156,11 @@ def test_what_is_known_of_a_host_is_bounded() -> None:
         frame = frame_of("gpu", [(device, {"power_milliwatts": 5.0})], 1_000, 2)
         decoder.decode(encode(batch([JudgedObservation(observed(clock, frame))])))
     assert len(decoder._known) <= wire.MAX_KNOWN
+    for n in range(10):
+        device = Device("n1", "gpu", "GPU-0", {f"{n} {m}": "x" * 60_000 for m in range(20)})
+        frame = frame_of("gpu", [(device, {"power_milliwatts": 5.0})], 1_000, 2)
+        decoder.decode(encode(batch([JudgedObservation(observed(clock, frame))])))
+    assert 0 < len(decoder._known) <= 3, "megabytes each"
     with pytest.raises(BatchError, match="n2 speaks of a device of 'n1'"):
         decoder.decode(forged(host="n2"))
 
@@ -191,6 +197,8 @@ def test_what_is_known_of_a_host_is_bounded() -> None:
         (forged(abouts=[about(kind="tpu")]), "no kind of device"),
         (forged(abouts=[about(gauges=["x"] * 2000)]), "2000 columns"),
         (forged(abouts=[about(gauges=[7])]), "does not decode"),
+        (forged(abouts=[about(devices=[["n1", "gpu", "", {}]] * 5000)]), "5000 devices of a kind"),
+        (forged(abouts=[about(x="y" * (2 << 20))]), "a description of 20972.. bytes"),
         (forged(abouts=[about(devices=[["n1", "gpu", "GPU-0", []]])]), "does not decode"),
         (forged(observations=[[]]), "does not decode"),
     ],
@@ -199,6 +207,13 @@ def test_other_bytes_are_refused_with_a_reason(raw: bytes, says: str) -> None:
     """Torn, of another version, forged: one exception, which names what is wrong."""
     with pytest.raises(BatchError, match=says):
         decode(raw)
+
+
+def test_no_more_open_incidents_are_kept_than_an_agent_repeats() -> None:
+    """The newest, whatever a host sends: a gateway looks at all of them each second."""
+    many = [plain(replace(INCIDENT, id=f"{n:x}")) for n in range(300)]
+    kept = decode(forged(open=many)).open
+    assert [one.id for one in kept] == [f"{n:x}" for n in range(44, 300)]
 
 
 def _reported(ranks: int) -> JudgedObservation:
