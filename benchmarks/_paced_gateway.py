@@ -26,7 +26,11 @@ class Stored:
 
     def of(self, message: Message) -> int:
         """Unix time of the messages."""
-        passed_ns = (time.time_ns() - message.stored_ns) * self._clock.speed
+        return self.at(message.stored_ns)
+
+    def at(self, broker_ns: int) -> int:
+        """A time of the broker."""
+        passed_ns = (time.time_ns() - broker_ns) * self._clock.speed
         return self._clock.time_ns() - round(passed_ns)
 
 
@@ -41,7 +45,8 @@ def run() -> int:
     loaded = load(inputs(args))
     logs.set_up(loaded.config.log.level, loaded.config.log.format)
     clock = FastClock(args.pace, args.since, args.ago)
-    return main(loaded.config, Timing(clock, Stored(clock).of))
+    stored = Stored(clock)
+    return main(loaded.config, Timing(clock, stored.of, broker_ns=stored.at))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from nats.js import errors as js_errors
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from pipeline.bus import subjects
-from pipeline.clock import SECOND_NS, Clock, SystemClock
+from pipeline.clock import SECOND_NS
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -31,9 +32,9 @@ STREAM = "tocsin"
 # one, or gone.
 QUIET_S = 0.5
 RETRY_S = 1.0
+INFO, ANSWER_S = f"$JS.API.STREAM.INFO.{STREAM}", 5.0  # nats-py leaves out the time of the answer
 PENDING_MESSAGES, PENDING_BYTES = 100_000, 512 << 20  # waiting in this process
 AT_ONCE = 256  # taken from the client and not yet read
-SYSTEM = SystemClock()
 CALLS = (errors.Error, js_errors.Error, OSError, asyncio.TimeoutError)
 
 
@@ -60,9 +61,9 @@ async def nowhere(_: str) -> int:
 class Consumer:
     """Reads from ``since_ns`` (unix), then on; ``trouble`` says in one line why it does not.
 
-    ``read_ns`` (unix): everything that was stored by then has been read, as the broker says where
-    no message comes. A clock alone does not tell: while servers elect a leader, messages that are
-    stored are delivered seconds later.
+    ``read_ns``: all that was stored by then, by the broker's clock, has been read, as it says where
+    no message comes. This machine's clock does not tell: it may be another, and while servers elect
+    a leader, messages that are stored are delivered seconds later.
 
     ``resume`` is asked once which message of the stream comes next, 0 for those since then.
     ``client`` may be replaced by another once it is closed; what was read stays so.
@@ -74,15 +75,12 @@ class Consumer:
         cluster: str,
         since_ns: int,
         resume: Callable[[str], Awaitable[int]] = nowhere,
-        *,
-        clock: Clock = SYSTEM,
     ) -> None:
         self.client, self._subject = client, subjects.frames(cluster, "*").replace("_2a", "*")
         self._since_ns = since_ns
         self._resume = resume
         self._next = 0  # sequence that comes next; 0 where nothing came yet
         self._created: datetime | None = None
-        self._clock = clock
         self.trouble = ""
         self.read_ns = 0
 
@@ -126,7 +124,7 @@ class Consumer:
             while True:
                 raws = await inbox.taken(QUIET_S)
                 if not raws:
-                    asked_ns = self._clock.time_ns()
+                    asked_ns = await self._broker_ns()
                     if (await stream.stream_info(STREAM)).created != self._created:
                         return
                     about = await subscription.consumer_info()  # raises where the broker lost it
@@ -147,6 +145,13 @@ class Consumer:
         finally:
             with contextlib.suppress(*CALLS):  # a closed client has none
                 await subscription.unsubscribe()
+
+    async def _broker_ns(self) -> int:
+        """The time of the server that leads the stream; raises where none answers."""
+        answer = json.loads((await self.client.request(INFO, timeout=ANSWER_S)).data)
+        if "error" in answer:
+            js_errors.APIError.from_error(answer["error"])  # raises
+        return _unix_ns(datetime.fromisoformat(answer["ts"]))
 
     def _from(self) -> ConsumerConfig:
         if self._next:
@@ -206,8 +211,12 @@ def _name(created: datetime | None) -> str:
     return created.isoformat() if created else ""
 
 
+def _unix_ns(at: datetime) -> int:
+    return round(at.timestamp() * 1e6) * 1000
+
+
 def _read(message: Msg, missed: int, stream: str) -> Message:
     about = message.metadata
-    stored_ns = round(about.timestamp.timestamp() * 1e6) * 1000
+    stored_ns = _unix_ns(about.timestamp)
     host = message.subject.rpartition(".")[2]
     return Message(host, message.data, stored_ns, about.sequence.stream, missed, stream)

@@ -246,9 +246,7 @@ class Gateway:
     async def _work(self) -> None:
         client = await self._connected()
         since_ns = self._clock.time_ns() - CATCH_UP_NS
-        consumer = Consumer(
-            client, self._config.bus.cluster, since_ns, self._resume, clock=self._clock
-        )
+        consumer = Consumer(client, self._config.bus.cluster, since_ns, self._resume)
         following = asyncio.create_task(self._follow(consumer))
         try:
             while not following.done():
@@ -361,7 +359,7 @@ class Gateway:
 
     def _judged(self, read_ns: int) -> list[JudgedObservation]:
         """In a thread: what came since the last look, and what it closes. All that the bus stored
-        until ``read_ns`` has come.
+        until ``read_ns``, by its clock, has come.
         """
         with self._judging:
             judged = self._taken(read_ns)
@@ -390,9 +388,11 @@ class Gateway:
             self._stored_ns, self._position = stored_ns, (message.stream, message.sequence)
         if self._messages:
             return judged
-        # The messages' own times close the seconds, and the clock's where none comes: gateways to
+        # The messages' own times close the seconds, and the broker's where none comes: gateways to
         # which they are delivered at other times judge alike.
-        now_ns = self._stored_ns if self._timing.by_messages else max(self._stored_ns, read_ns)
+        now_ns = self._stored_ns
+        if read_ns and not self._timing.by_messages:
+            now_ns = max(now_ns, self._timing.broker_ns(read_ns))
         return [*judged, *self._closed(now_ns - DELIVERY_NS)]
 
     def _closed(self, now_ns: int) -> Iterator[JudgedObservation]:

@@ -210,3 +210,19 @@ def test_it_knows_until_when_all_was_read_as_long_as_the_broker_says_so(server: 
             await reader.until(b"1", b"2")
 
     asyncio.run(story())
+
+
+def test_a_clock_that_is_ahead_of_the_brokers_closes_nothing_early(
+    server: Nats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until when all was read is a time of the broker, whatever this machine's clock shows."""
+    send(server, b"1")
+    monkeypatch.setattr(time, "time_ns", lambda: round((time.time() + 3600) * 1e9))
+
+    async def story() -> None:
+        async with Reader(server) as reader, asyncio.timeout(PATIENCE_S):
+            while not reader.consumer.read_ns:  # noqa: ASYNC110 - a real broker
+                await asyncio.sleep(0.01)
+            assert reader.consumer.read_ns < (time.time() + 60) * 1e9
+
+    asyncio.run(story())
