@@ -42,6 +42,7 @@ from gateway.job_history.history import history_of
 from gateway.learnt import LearntModel
 from gateway.lease import Lease
 from gateway.model import ClusterModel
+from gateway.refusals import Refusals
 from gateway.site import site
 from gateway.snapshots import Snapshots
 from gateway.timing import Timing
@@ -128,7 +129,7 @@ class Gateway:
         self._explanations = Explanations()
         self._metrics.set(series.INFO, 1, config.bus.cluster, VERSION)
         self._metrics.set(series.LEADER, 0)
-        self._health, self._refusals = Health("bus"), Health("reading a batch")
+        self._health, self._refusals = Health("bus"), Refusals()
         self._stop = asyncio.Event()
         self._messages: deque[Message] = deque()
         self._stored_ns = 0  # the bus's time of the last message
@@ -384,7 +385,7 @@ class Gateway:
                 log.warning("%d messages were dropped before they were read", message.missed)
             refused = self._fleet.take(message.host, message.payload, stored_ns)
             if refused:
-                self._refusals.failed(refused, self._clock.monotonic_ns())
+                self._refusals.log(message.host, refused, self._clock.monotonic_ns())
             self._stored_ns, self._position = stored_ns, (message.stream, message.sequence)
         if self._messages:
             return judged
