@@ -24,6 +24,8 @@ from gateway.model.jobs import id_of
 from pipeline.documents import printable
 
 GPU = "nvidia.com/gpu"
+# Instances with MIG's strategy "mixed", and shares that the device plugin renames.
+PARTS_OF_GPUS = ("nvidia.com/mig-", "nvidia.com/gpu.")
 # 12,500 names are 0.2 MB, and a pod 1.5 MB at most (etcd's limit); whole nodes are 10 kB each.
 MAX_BYTES = 8 << 20
 MAX_NODES = 20_000
@@ -164,8 +166,9 @@ def _gpus(spec: Mapping[str, Any]) -> bool:
     for each in containers:
         resources = _part(_table(each, "a container"), "resources", "resources")
         for kind in ("limits", "requests"):
-            if _part(resources, kind, kind).get(GPU) not in (None, "0", 0):
-                return True
+            for name, count in _part(resources, kind, kind).items():
+                if (name == GPU or name.startswith(PARTS_OF_GPUS)) and count not in (None, "0", 0):
+                    return True
     return False
 
 

@@ -95,6 +95,16 @@ def test_names_of_fields_are_read_in_any_case(cluster: SimulatedCluster) -> None
     assert found["NodeNames"] == []
 
 
+@pytest.mark.parametrize("resource", ["nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared"])
+def test_a_pod_with_a_part_of_a_gpu_goes_to_no_node_with_a_fault(
+    cluster: SimulatedCluster, resource: str
+) -> None:
+    """An instance or a share is on the same hardware."""
+    spec = {"containers": [{"resources": {"limits": {resource: "1"}}}]}
+    asked = {"Pod": {"metadata": {"name": "a"}, "spec": spec}, "NodeNames": names(2, 3)}
+    assert post(cluster, FILTER, asked).document["NodeNames"] == names(2)
+
+
 def test_a_pod_without_gpus_may_go_anywhere(cluster: SimulatedCluster) -> None:
     """A fault of a GPU is nothing to it."""
     pod = {**POD, "spec": {"containers": [{"name": "main", "resources": {}}]}}
