@@ -28,11 +28,14 @@ EXISTS = 10058  # err_code of JetStream: the name is in use with another configu
 
 
 async def make(client: Client, cluster: str, replicas: int, max_bytes: int) -> bool:
-    """Make it; whether it was made now. One that exists stays as it is."""
+    """Make it; whether it was made now. One that exists stays as it is; BusError where it is
+    another cluster's.
+    """
+    stream, subject = client.jetstream(), subjects.frames(cluster, "*").replace("_2a", "*")
     try:
-        await client.jetstream().add_stream(
+        await stream.add_stream(
             name=STREAM,
-            subjects=[subjects.frames(cluster, "*").replace("_2a", "*")],
+            subjects=[subject],
             num_replicas=replicas,
             max_age=MAX_AGE_S,
             max_bytes=max_bytes,
@@ -44,8 +47,22 @@ async def make(client: Client, cluster: str, replicas: int, max_bytes: int) -> b
     except js_errors.APIError as error:
         if error.err_code != EXISTS:
             raise
+        taken = (await stream.stream_info(STREAM)).config.subjects or []
+        if not any(_takes(each, subject) for each in taken):
+            raise BusError(
+                f"a stream {STREAM} exists, and takes {', '.join(taken)}, not {subject}: each "
+                "cluster needs a stream, and so a NATS account, of its own"
+            ) from None
         return False
     return True
+
+
+def _takes(pattern: str, subject: str) -> bool:
+    """Whether a stream with that pattern takes all that the other one matches."""
+    its, wanted = pattern.split("."), subject.split(".")
+    if its[-1] == ">" and len(its) <= len(wanted):
+        its = [*its[:-1], *wanted[len(its) - 1 :]]
+    return len(its) == len(wanted) and all(a in ("*", b) for a, b in zip(its, wanted, strict=True))
 
 
 def run(bus: Bus, replicas: int, max_bytes: int) -> int:

@@ -57,10 +57,10 @@ class Secured:
         (file,) = until(lambda: [*ports.glob("*.ports")], "its ports", servers=[self.server])
         self.url = json.loads(file.read_text(encoding="utf-8"))["nats"][0]
 
-    def bus(self, who: str) -> Bus:
+    def bus(self, who: str, cluster: str = "c1") -> Bus:
         """The settings of a host or gateway."""
         file = str(self.keys / f"{who}.creds")
-        return Bus(servers=(self.url,), cluster="c1", credentials_file=file)
+        return Bus(servers=(self.url,), cluster=cluster, credentials_file=file)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,30 @@ def test_a_host_publishes_as_itself_and_as_nobody_else(secured: Secured, who: st
 def test_the_stream_is_made_once(secured: Secured) -> None:
     """Asked for again, with other limits, it stays as it is."""
     assert stream_setup.run(secured.bus("gateways/g0"), 1, 1 << 25) == 0
+
+
+def test_the_stream_of_another_cluster_is_not_taken_for_ones_own(
+    secured: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would store nothing: the error names both."""
+    assert stream_setup.run(secured.bus("gateways/g0", "c2"), 1, 1 << 24) == 1
+    assert "takes tocsin.v1.c1.frames.*, not tocsin.v1.c2.frames.*" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "takes"),
+    [
+        ("tocsin.v1.c1.frames.*", True),
+        ("tocsin.v1.*.frames.*", True),
+        ("tocsin.>", True),
+        ("tocsin.v1.c1.frames.n1", False),
+        ("tocsin.v1.c2.>", False),
+        ("tocsin.v1.c1.frames.*.>", False),
+    ],
+)
+def test_a_stream_that_takes_more_is_taken(pattern: str, *, takes: bool) -> None:
+    """It may have been made by hand, with other wildcards."""
+    assert stream_setup._takes(pattern, "tocsin.v1.c1.frames.*") == takes
 
 
 def test_a_host_cannot_make_the_stream_or_read_it(secured: Secured) -> None:
