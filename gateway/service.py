@@ -245,7 +245,14 @@ class Gateway:
         return int(bool(left))
 
     async def _work(self) -> None:
-        client = await self._connected()
+        connecting = asyncio.create_task(self._connected())
+        try:
+            while not connecting.done():  # it waits, however long, and does not hang
+                self._looked_ns = self._clock.monotonic_ns()
+                await asyncio.wait({connecting}, timeout=STEP_S)
+        finally:
+            connecting.cancel()
+        client = await connecting
         since_ns = self._clock.time_ns() - CATCH_UP_NS
         consumer = Consumer(client, self._config.bus.cluster, since_ns, self._resume)
         following = asyncio.create_task(self._follow(consumer))
@@ -289,7 +296,6 @@ class Gateway:
 
     async def _connected(self) -> Client:
         while True:
-            self._looked_ns = self._clock.monotonic_ns()
             try:
                 # Its own subjects of replies, whatever machine it runs on: docs/bus.md, "Server".
                 return await connect(self._config.bus, GATEWAY, self._notice)

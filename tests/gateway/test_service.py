@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,16 +11,18 @@ from typing import TypeVar
 import pytest
 
 from collector.config.raw_setting import ConfigError
-from collector.config.settings import Bus, Config
+from collector.config.settings import Bus, Config, Storage
 from collector.config.units import Seconds
 from collector.replaying.stored import Span, stored
 from gateway.service import Gateway
+from gateway.timing import Timing
 from pipeline.arrival_cut import ArrivalCut
 from tests.agents import AgentProcess
+from tests.fakes import FakeClock
 from tests.gateway.faults.measured import Measured
 from tests.gateway.faults.watch import Watch
 from tests.nats import Nats
-from tests.wait import until
+from tests.wait import PATIENCE_S, until
 
 pytestmark = pytest.mark.integration
 T = TypeVar("T")
@@ -142,6 +145,27 @@ def test_a_period_with_which_a_gateway_would_never_report_is_refused() -> None:
     bus = Bus(servers=("nats://127.0.0.1:1",), period=Seconds(12))
     with pytest.raises(ConfigError, match=r"bus\.period: 12s is longer than 10s"):
         Gateway(Config(bus=bus), "g1")
+
+
+def test_a_gateway_that_waits_for_its_bus_does_not_hang(tmp_path: Path) -> None:
+    """The service manager does not end it for that: its watchdog goes on."""
+    clock = FakeClock()
+    storage = Storage(path=str(tmp_path))
+    config = Config(bus=Bus(servers=("nats://127.0.0.1:1",)), storage=storage)
+
+    async def story() -> None:
+        gateway = Gateway(config, "g1", Timing(clock))
+        working = asyncio.create_task(gateway._work())
+        for _ in range(2):
+            clock.advance(3600)
+            async with asyncio.timeout(PATIENCE_S):
+                while gateway._looked_ns != clock.monotonic_ns():  # noqa: ASYNC110 - it looks
+                    await asyncio.sleep(0.01)
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+
+    asyncio.run(story())
 
 
 def test_a_connection_that_the_server_ended_for_good_is_made_again(tmp_path: Path) -> None:
