@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import threading
 from collections.abc import Callable
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from collector.config.settings import Config
 from gateway.job_history.ask import GONE, Ask, Form
@@ -41,10 +41,11 @@ class GoneError(Exception):
     """The store does not have the run any more."""
 
 
-class _Page(NamedTuple):
+@dataclass(eq=False, slots=True)
+class _Page:
     task: asyncio.Task[bytes]
     reader: str  # who is served
-    since_s: float
+    made_s: float = math.inf  # when it was ready, or could not be made
 
 
 class JobHistory:
@@ -83,6 +84,7 @@ class JobHistory:
         BusyError: later. GoneError: it is not there any more.
         """
         key = (run.job, run.begin_ns, run.owner, form, whole)
+        self._forget_old()
         if key not in self._pages:
             reader = "*" if whole else run.owner
             self._make_room(reader)
@@ -95,20 +97,27 @@ class JobHistory:
                 form=form,
             )
             task = asyncio.create_task(self._made(PAGE, ask, PAGE_S, PAGE_BYTES))
-            self._pages[key] = _Page(task, reader, self._clock.monotonic_ns() / 1e9)
+            page = self._pages[key] = _Page(task, reader)
+            task.add_done_callback(lambda _: setattr(page, "made_s", self._now_s()))
         task = self._pages[key].task
         try:
             return await asyncio.wait_for(asyncio.shield(task), WAIT_S)
         except TimeoutError:
             raise BusyError("the page is being made: ask again") from None
 
-    def _make_room(self, reader: str) -> None:
-        """Forget pages that are old, or were not made. BusyError where too many are being made."""
-        old_s = self._clock.monotonic_ns() / 1e9 - KEPT_S
+    def _now_s(self) -> float:
+        return self._clock.monotonic_ns() / 1e9
+
+    def _forget_old(self) -> None:
+        """Pages that are old, or were not made: who asks again has them made again."""
+        old_s = self._now_s() - KEPT_S
         for key, page in list(self._pages.items()):
             task = page.task
-            if task.done() and (task.cancelled() or task.exception() or page.since_s < old_s):
+            if task.done() and (task.cancelled() or task.exception() or page.made_s < old_s):
                 del self._pages[key]
+
+    def _make_room(self, reader: str) -> None:
+        """Forget the oldest pages. BusyError where too many are being made."""
         made = [key for key, page in self._pages.items() if page.task.done()]
         for key in made[: max(0, len(made) - MAX_KEPT)]:
             del self._pages[key]

@@ -11,7 +11,7 @@ import pytest
 from collector.job_page.style import POLICY
 from gateway.job_history import history as module
 from gateway.job_history.ask import Ask
-from gateway.job_history.history import BusyError, JobHistory
+from gateway.job_history.history import KEPT_S, BusyError, JobHistory
 from gateway.job_history.runs import MAX_OF_OWNER, Runs, StoredRun, bounded
 from pipeline.child import Finished
 from pipeline.clock import SECOND_NS
@@ -180,6 +180,30 @@ def test_one_readers_questions_leave_room_for_anothers() -> None:
         await history.close()
 
     asyncio.run(ask())
+
+
+def test_a_page_is_made_again_where_it_is_old_or_could_not_be_made() -> None:
+    """Also for the only reader: the page of a job that runs changes, and a store is back."""
+    clock, asks = FakeClock(), list[Ask]()
+
+    def work(ask: Ask, timeout_s: float, max_bytes: int) -> Finished:
+        asks.append(ask)
+        if len(asks) == 1:
+            return Finished(1, b"", b"the store does not answer")
+        clock.advance(2 * KEPT_S)  # however long it took
+        return Finished(0, str(len(asks)).encode(), b"")
+
+    async def story() -> None:
+        history = JobHistory(Target("/nowhere"), clock, work)
+        run = ended("60", "user:ada", running=True)
+        with pytest.raises(BusyError):
+            await history.page(run, "text", whole=False)
+        for wait_s, wanted in ((0, b"2"), (KEPT_S, b"2"), (1, b"3")):
+            clock.advance(wait_s)
+            assert await history.page(run, "text", whole=False) == wanted
+        await history.close()
+
+    asyncio.run(story())
 
 
 def test_a_page_that_takes_long_holds_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
