@@ -22,8 +22,9 @@ CODE: Mapping[Level, int] = {level: code for code, level in enumerate(WORST_FIRS
 BAD, WARN, BLIND, OUT, NOTE, OK = (CODE[level] for level in WORST_FIRST)
 # A host sends every five seconds and is waited for three more; after three batches it is silent.
 SILENT_NS = 20 * SECOND_NS
-# Readings of a device that are older, while its host sends: its source is silent.
-STALE_NS = 60 * SECOND_NS
+# Readings of a device that are older, while its host sends: its source is silent. Where devices are
+# read once a minute or less often, three periods, and no more than MAX_STALE_NS.
+STALE_NS, MAX_STALE_NS, PERIODS = 60 * SECOND_NS, 900 * SECOND_NS, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +85,8 @@ def _states(values: LastValues, kind: str, rows: NDArray[np.intp], now_ns: int) 
     table = _TABLES[kind]
     number = np.clip(np.nan_to_num(state, nan=0), 0, len(table) - 1).astype(np.intp)
     codes = table[number]
-    codes[seen_ns < now_ns - STALE_NS] = BLIND
+    patience_ns = np.clip(PERIODS * values.gap_ns[rows], STALE_NS, MAX_STALE_NS)
+    codes[seen_ns < now_ns - patience_ns] = BLIND
     return codes
 
 

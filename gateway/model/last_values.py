@@ -33,7 +33,7 @@ class LastValues:
     it had. Arrays are replaced, never written again, so that a reader may keep them.
 
     ``values`` float32 (column, device), NaN = never observed; ``seen_ns`` int64 (device,): when
-    the state was observed last, unix, 0 = never.
+    the state was observed last, unix, 0 = never; ``gap_ns`` int64 (device,): since the time before.
     """
 
     def __init__(self, kind: str) -> None:
@@ -42,6 +42,7 @@ class LastValues:
         self.devices: tuple[Device, ...] = ()
         self.values = np.zeros((len(self.columns), 0), np.float32)
         self.seen_ns = np.zeros(0, np.int64)
+        self.gap_ns = np.zeros(0, np.int64)
 
     def with_(self, frame: Frame) -> LastValues:
         """With what a frame of this kind observed."""
@@ -51,6 +52,8 @@ class LastValues:
             return self  # of a source that reads something else of these devices
         made = self._placed(frame.devices) if frame.devices is not self.devices else copy(self)
         made.values = np.where(known, fresh, made.values)
+        again = known[0] & (made.seen_ns > 0)
+        made.gap_ns = np.where(again, frame.time_ns - made.seen_ns, made.gap_ns)
         made.seen_ns = np.where(known[0], frame.time_ns, made.seen_ns)
         return made
 
@@ -64,6 +67,7 @@ class LastValues:
             made.devices = tuple(chain.from_iterable(part.devices for part in parts))
             made.values = np.concatenate([part.values for part in parts], axis=1)
             made.seen_ns = np.concatenate([part.seen_ns for part in parts])
+            made.gap_ns = np.concatenate([part.gap_ns for part in parts])
         return made
 
     def of(self, name: str) -> NDArray[np.float32]:
@@ -76,6 +80,7 @@ class LastValues:
         made = copy(self)
         made.devices = tuple(self.devices[row] for row in rows.tolist())
         made.values, made.seen_ns = self.values[:, rows], self.seen_ns[rows]
+        made.gap_ns = self.gap_ns[rows]
         return made
 
     def _placed(self, devices: tuple[Device, ...]) -> LastValues:
@@ -92,6 +97,7 @@ class LastValues:
         made = copy(self)
         made.values = np.concatenate([self.values, blank], axis=1)[:, before]
         made.seen_ns = np.append(self.seen_ns, 0)[before]
+        made.gap_ns = np.append(self.gap_ns, 0)[before]
         made.devices = devices
         return made
 

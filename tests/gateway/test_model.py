@@ -91,6 +91,18 @@ def test_a_host_that_sends_nothing_is_unknown(cluster: SimulatedCluster) -> None
     assert levels(cluster) == {"node-0001": BAD, "node-0002": BLIND}
 
 
+def test_devices_that_are_read_rarely_are_not_unknown_between_two_readings(
+    cluster: SimulatedCluster,
+) -> None:
+    """Of those read every two minutes nothing is missing after one, but after three periods."""
+    cluster.clock.advance(119)
+    cluster.read()
+    for wait_s, unknown in ((130, 0), (240, 16)):
+        cluster.clock.advance(wait_s)
+        cluster.sent = dict.fromkeys(cluster.sent, cluster.clock.time_ns())
+        assert list(levels(cluster).values()) == [BLIND] * unknown
+
+
 def test_a_host_without_devices_is_shown() -> None:
     """One whose agent sends, though no driver answers."""
     cluster = SimulatedCluster()
