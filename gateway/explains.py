@@ -60,11 +60,18 @@ class Explanations:
             self._devices[finding.id] = _name(finding.device)
 
     def of(
-        self, cluster: str, incidents: Sequence[Incident], hosts: Iterable[Host]
+        self,
+        cluster: str,
+        incidents: Sequence[Incident],
+        hosts: Iterable[Host],
+        standing: Iterable[Finding] = (),
     ) -> dict[tuple[str, ...], float]:
         """1.0 for each incident of an agent that is explained, by the labels of
         ``tocsin_fleet_explains``: one series each, however many incidents cover its device.
+
+        ``standing`` are all open findings: an incident may open long after one of its own.
         """
+        self.note(standing)
         ranked = sorted((i for i in incidents if i.severity != "record"), key=_rank)
         roots: dict[Name, Incident] = {}
         covers: dict[Name | str, Incident] = {}

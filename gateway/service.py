@@ -356,7 +356,10 @@ class Gateway:
         self._metrics.replace(series.INCIDENT, self._open() if leads else {})
         self._learnt.show()
         explained = self._explanations.of(
-            self._config.bus.cluster, self._judge.open(), self._fleet.arrivals.hosts.values()
+            self._config.bus.cluster,
+            self._judge.open(),
+            self._fleet.arrivals.hosts.values(),
+            self._judge.standing(),
         )
         self._metrics.replace(series.EXPLAINS, explained if leads else {})
         self._metrics.set(series.EXPLAINS_OVERFLOW, self._explanations.overflow)

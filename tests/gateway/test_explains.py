@@ -96,6 +96,17 @@ def test_beyond_the_limit_agents_alert_and_it_is_counted(monkeypatch: pytest.Mon
     assert explanations.overflow == 3
 
 
+def test_an_incident_that_opens_later_than_its_findings_covers_their_devices() -> None:
+    """As of a node that was out of service, or where what was recorded becomes a page."""
+    explanations, standing = Explanations(), [finding(port) for port in PORTS]
+    explanations.note(standing)
+    recorded = incident(SWITCH, "record", *standing)
+    for before in ([], [recorded]):
+        explanations.of("c1", before, [], standing)
+    switch, hosts = incident(SWITCH, "page", *standing), [Host("n1", open=(incident(PORTS[1]),))]
+    assert explanations.of("c1", [switch], hosts, standing)
+
+
 def test_devices_of_findings_that_no_open_incident_holds_are_forgotten() -> None:
     """A gateway runs for months."""
     explanations = Explanations()
