@@ -222,7 +222,7 @@ class NvmlSource:
         """
         rows, known = self._roster.rows["gpu_instance"].devices, self._targets.known.values()
         here = tuple(rows[one.row] for one in known if one.kind == "gpu_instance")
-        others = self._targets.instances()
+        others: Mapping[str, str] = self._targets.instances()
         if not complete:
             _, here, _, others = self._holders.look()
         self._holders.note(self._roster.gpus(), here, others)

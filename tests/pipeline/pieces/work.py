@@ -52,7 +52,7 @@ class Dying:
     work: Callable[[Any], Any]
     argument: Any
     tried: Path
-    dies: bool
+    dies: bool = True
 
 
 def dying(task: Dying) -> object:
