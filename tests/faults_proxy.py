@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal
 
+from tests.tcp_proxy import begun
 from tests.wait import PATIENCE_S
 
 SLOW_DOWN = (
@@ -103,6 +104,7 @@ class FaultsProxy:
         started()
         self._loop.run_forever()
         server.close()
+        self._loop.run_until_complete(begun())
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
         self._loop.run_until_complete(asyncio.sleep(0))

@@ -11,6 +11,14 @@ from tests.wait import PATIENCE_S
 CHUNK = 1 << 16
 
 
+async def begun() -> None:
+    """What asyncio has accepted is a task by now, and has begun: one that is cancelled before that
+    leaves its socket open.
+    """
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
 class TcpProxy:
     """Forwards to 127.0.0.1:``upstream``; ``with`` starts it. Each piece of ``CHUNK`` bytes at most
     waits ``delay_s`` in either direction.
@@ -55,6 +63,7 @@ class TcpProxy:
     async def _end(self) -> None:
         if self._server is not None:
             self._server.close()
+        await begun()
         # One that was being accepted is a task, and becomes another.
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in tasks:

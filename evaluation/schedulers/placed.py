@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from collector.node.trainings import Trainings
-from collector.sources.joblog.lines import unwrap
+from collector.sources.joblog.lines import Line
 from collector.sources.joblog.match import hits
 from collector.sources.jobs.allocation import Allocation
 from collector.sources.jobs.job_tracker import JobTracker
@@ -128,7 +128,7 @@ def logged(lines: Iterable[str], job: Placed, name: str, at: Instant) -> Iterato
     host = next(iter(job.gpus))
     pid = job.pids[job.gpus[host][0]]
     for line in lines:
-        for hit in hits(unwrap(line.format(job=name, host=host, pid=pid))):
+        for hit in hits(Line(line.format(job=name, host=host, pid=pid))):
             yield line_event(hit, Device(host, "node", host), at.time_ns, at.mono_ns, name)
 
 

@@ -32,21 +32,6 @@ class Line(NamedTuple):
     partial: bool = False
 
 
-def unwrap(raw: str) -> Line:
-    r"""Take the wrapper off: CRI, docker's JSON, or none.
-
-    Colours go; of a progress bar's redrawn line the last state counts.
-
-    >>> unwrap("2026-11-20T10:00:00.5Z stdout F n1:1:2 [0] NCCL WARN x")
-    Line(text='n1:1:2 [0] NCCL WARN x', time_ns=1795168800500000000, partial=False)
-    >>> unwrap('{"log":"hello\\n","stream":"stderr","time":"2026-11-20T10:00:00Z"}').text
-    'hello'
-    >>> unwrap(" 50%|#####     |\r100%|##########|n1:1:2 [0] NCCL WARN x").text
-    '100%|##########|n1:1:2 [0] NCCL WARN x'
-    """
-    return _piece(raw).line
-
-
 class _Piece(NamedTuple):
     """A line with the stream that it was written to. ``redrawn``: what is before it on a terminal's
     line is overwritten; ``returns``: so is itself by what comes next.
@@ -59,6 +44,7 @@ class _Piece(NamedTuple):
 
 
 def _piece(raw: str) -> _Piece:
+    """Without its wrapper: CRI, docker's JSON, or none."""
     if match := _CRI.match(raw):
         text, goes_on = raw[match.end() :], match[3] == "P"
         return _of(text, Line(_plain(text), unix_ns(match[1]), goes_on), match[2])
@@ -114,9 +100,17 @@ def unix_ns(text: str) -> int:
 
 
 class Joiner:
-    """Puts lines together again that a runtime has split, up to ``MAX_LINE`` characters: the rest
-    of a longer one is dropped. Standard output and error are apart: a progress bar on one of them
-    is a line without end, beside complete lines on the other.
+    r"""Takes the wrapper of a runtime off and puts lines together again that it has split, up to
+    ``MAX_LINE`` characters: the rest of a longer one is dropped. Colours go; of a progress bar's
+    redrawn line the last state counts. Standard output and error are apart: a progress bar on one
+    of them is a line without end, beside complete lines on the other.
+
+    >>> Joiner().add("2026-11-20T10:00:00.5Z stdout F n1:1:2 [0] NCCL WARN x")
+    Line(text='n1:1:2 [0] NCCL WARN x', time_ns=1795168800500000000, partial=False)
+    >>> Joiner().add('{"log":"hello\\n","stream":"stderr","time":"2026-11-20T10:00:00Z"}').text
+    'hello'
+    >>> Joiner().add(" 50%|#####     |\r100%|##########|n1:1:2 [0] NCCL WARN x").text
+    '100%|##########|n1:1:2 [0] NCCL WARN x'
     """
 
     def __init__(self) -> None:

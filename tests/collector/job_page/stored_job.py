@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from collector.sources.joblog.lines import unwrap
 from collector.sources.joblog.match import hits
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, frame_of
 from pipeline.nccl.wire import line_event
 from pipeline.observation import Event
+from tests.collector.sources.joblog.wrapped import line_of
 from tests.pipeline.store.stored import StoreMaker
 
 BEGIN_NS = 1_800_000_000 * SECOND_NS
@@ -101,7 +101,7 @@ class StoredJob:
         at = self.begin_ns + round(minute * MINUTE_NS)
         found = [
             line_event(hit, Device(host, "node", host), at, at, self.job)
-            for hit in hits(unwrap(text))
+            for hit in hits(line_of(text))
         ]
         assert found, text
         self.maker.add(host, at, events=found)

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from collector.sources.joblog.lines import unwrap
 from collector.sources.joblog.match import hits
 from detectors.kit.snapshot import dump as kept
 from detectors.kit.snapshot import load
@@ -23,6 +22,7 @@ from pipeline.nccl.report import Communicator, Report
 from pipeline.nccl.wire import events_of, line_event
 from pipeline.observation import Event, Observation
 from pipeline.rates import Rates
+from tests.collector.sources.joblog.wrapped import line_of
 from tests.detectors.nccl.jobs import BEGIN_NS, all_reduces, dump, ras, ras_communicator
 
 JOB = "71"
@@ -68,7 +68,7 @@ class Scene:
         node, now = Device(host, "node", host), BEGIN_NS + round(self.second * SECOND_NS)
         self.see(
             host,
-            *(line_event(hit, node, now, 0, JOB) for line in lines for hit in hits(unwrap(line))),
+            *(line_event(hit, node, now, 0, JOB) for line in lines for hit in hits(line_of(line))),
         )
 
     def wait(self, seconds: float, host: str = "n1") -> None:
@@ -296,7 +296,7 @@ def test_a_log_of_a_user_without_a_job_here_is_a_record() -> None:
     """It may name any rank, node or port."""
     scene = Scene()
     node, now = Device("n1", "node", "n1"), BEGIN_NS
-    (hit,) = hits(unwrap("srun: error: node07: task 3: Killed"))
+    (hit,) = hits(line_of("srun: error: node07: task 3: Killed"))
     scene.see("n1", line_event(hit, node, now, 0, "user65534"))
     scene.wait(40)
     assert scene.alerts() == []

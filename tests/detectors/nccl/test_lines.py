@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from collector.sources.joblog.lines import unwrap
 from collector.sources.joblog.match import hits
 from detectors.nccl.case import Case
 from detectors.nccl.judge import judge
 from detectors.nccl.verdict import Verdict
 from pipeline.nccl.hit import Hit
+from tests.collector.sources.joblog.wrapped import line_of
 
 NCCL = "[2026-11-01 10:{minute:02d}:00] {host}:{pid}:9 [{gpu}] "
 WATCHDOG = (
@@ -22,7 +22,7 @@ WATCHDOG = (
 
 def taken(*lines: str) -> Sequence[Hit]:
     """The hits in these lines."""
-    return [hit for line in lines for hit in hits(unwrap(line), "job.out")]
+    return [hit for line in lines for hit in hits(line_of(line), "job.out")]
 
 
 def of(*lines: str) -> Verdict:
@@ -89,7 +89,7 @@ def test_a_stall_began_when_the_first_wait_began() -> None:
     line = (
         f"2026-11-01T10:10:00Z stderr F {text.replace(' ms', ' milliseconds before timing out.')}"
     )
-    assert of(line).began_ns == unwrap("2026-11-01T10:00:00Z stderr F x").time_ns
+    assert of(line).began_ns == line_of("2026-11-01T10:00:00Z stderr F x").time_ns
 
 
 def test_the_first_process_that_ends_by_itself_is_lost() -> None:

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.nccl_settings.logs import LoggedSettings
-from collector.sources.joblog.lines import MAX_LINE, Joiner, unwrap
+from collector.sources.joblog.lines import MAX_LINE, Joiner
 from collector.sources.joblog.match import hits
 from collector.sources.joblog.table import PATTERNS
+from tests.collector.sources.joblog.wrapped import line_of
 from tests.sources import ROOT
 
 DATA = ROOT / "tests/data/nccl/logs/lines.tsv"
@@ -56,7 +57,7 @@ def test_every_wording_is_recognised_behind_every_prefix(
     them, with these fields.
     """
     names, fields, line = row
-    found = list(hits(unwrap(prefix + line)))
+    found = list(hits(line_of(prefix + line)))
     assert {hit.name for hit in found} == names
     captured = {name: value for hit in found for name, value in hit.fields.items()}
     assert fields.items() <= captured.items()
@@ -66,7 +67,7 @@ def test_every_wording_is_recognised_behind_every_prefix(
 def test_open_mpi_is_known_by_every_name(launcher: str) -> None:
     """It calls itself as it was called."""
     text = "noticed that process rank 3 with PID 0 on node n7 exited on signal 9 (Killed)."
-    (hit,) = hits(unwrap(f"{launcher} {text}"))
+    (hit,) = hits(line_of(f"{launcher} {text}"))
     wanted = {"rank": "3", "pid": "0", "node": "n7", "sig": "9"}
     assert (hit.name, dict(hit.fields)) == ("mpi", wanted)
 
@@ -80,7 +81,7 @@ def test_the_table_is_tried_whole() -> None:
 def test_the_reporter_of_an_nccl_line_is_its_process() -> None:
     """Host, pid and device stand before the message."""
     (hit,) = hits(
-        unwrap("[2026-11-01 10:00:00] n3:4711:4900 [5] enqueue.cc:1 NCCL WARN Cuda failure 'x'")
+        line_of("[2026-11-01 10:00:00] n3:4711:4900 [5] enqueue.cc:1 NCCL WARN Cuda failure 'x'")
     )
     assert (hit.host, hit.pid, hit.gpu) == ("n3", 4711, 5)
 
@@ -91,7 +92,7 @@ def test_the_wrappers_time_wins_over_the_lines_own() -> None:
         "2026-11-20T10:00:00.5Z stdout F [2026-11-20 11:00:00] n1:1:2 [0] x.cc:1 NCCL "
         "WARN Cuda failure 'x'"
     )
-    (hit,) = hits(unwrap(line))
+    (hit,) = hits(line_of(line))
     assert hit.time_ns % 10**9 == 500_000_000
 
 
@@ -120,8 +121,8 @@ def in_new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("in_new_york")
 def test_nccl_s_stamp_is_local_time() -> None:
     """As in its RAS reports; those of runtimes have a zone."""
-    (hit,) = hits(unwrap("[2026-11-20 05:00:00] n1:1:2 [0] x.cc:1 NCCL WARN Cuda failure 'x'"))
-    assert hit.time_ns == unwrap(f"{AT} stdout F x").time_ns == 1_795_168_800 * 10**9
+    (hit,) = hits(line_of("[2026-11-20 05:00:00] n1:1:2 [0] x.cc:1 NCCL WARN Cuda failure 'x'"))
+    assert hit.time_ns == line_of(f"{AT} stdout F x").time_ns == 1_795_168_800 * 10**9
 
 
 AT = "2026-11-20T10:00:00Z"
@@ -189,14 +190,14 @@ def test_a_line_that_never_ends_takes_bounded_memory() -> None:
 )
 def test_a_broken_wrapper_is_a_line_like_any_other(text: str) -> None:
     """Nothing that stands in a log makes the reader raise."""
-    assert list(hits(unwrap(text))) == []
+    assert list(hits(line_of(text))) == []
 
 
 @pytest.mark.slow
 @given(st.text(max_size=300))
 def test_no_text_raises(text: str) -> None:
     """Whatever a program prints."""
-    list(hits(unwrap(text)))
+    list(hits(line_of(text)))
 
 
 ESCAPES = ("\x1b]52;c;cm0gLXJm\x07", "\x9b2J", "\x1b[31m\x1b", "\u202e", "\x00")
@@ -211,7 +212,7 @@ def test_a_hit_writes_nothing_on_a_terminal(
     _, _, line = row
     places = [match.end() for match in re.finditer(r"\S+?(?=[\s:,)(<]|$)", line)]
     for at in places:
-        for hit in hits(unwrap(line[:at] + escape + line[at:]), f"/logs/{escape}.out"):
+        for hit in hits(line_of(line[:at] + escape + line[at:]), f"/logs/{escape}.out"):
             texts = (hit.text, hit.host, hit.group, hit.origin, *hit.fields.values())
             assert all(text.isprintable() for text in texts), hit
 
@@ -221,7 +222,7 @@ def test_settings_that_a_log_shows_write_nothing_on_a_terminal() -> None:
     logged = LoggedSettings()
     for escape in ESCAPES:
         line = f"n1{escape}:7:8 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_0{escape}."
-        assert logged.add(unwrap(line))
+        assert logged.add(line_of(line))
     for rank in logged.ranks():
         assert all(text.isprintable() for text in (rank.host, *rank.settings.values()))
 
@@ -260,11 +261,11 @@ def test_no_line_takes_long(line: str) -> None:
     the rest is for a busy machine).
     """
     begin = time.process_time()
-    list(hits(unwrap(line)))
+    list(hits(line_of(line)))
     assert time.process_time() - begin < 0.05
 
 
 def test_half_a_surrogate_pair_in_dockers_json_is_replaced() -> None:
     """It is no text: an observation that holds it could not be stored."""
-    line = unwrap('{"log":"NCCL\\ud800 WARN x\\n","time":"2026-11-20T10:00:00Z"}')
+    line = line_of('{"log":"NCCL\\ud800 WARN x\\n","time":"2026-11-20T10:00:00Z"}')
     assert line.text == "NCCL? WARN x"
