@@ -177,7 +177,7 @@ class Agent:
                 # boot, whatever the wall clock does.
                 self._engine.start(self._environment.clock.monotonic_ns() // 1_000_000)
                 if not remembered:
-                    self._operators.remind()
+                    self._operators.remind(gateway=bool(self._config.bus.servers))
                 self._operators.remind_of_labels()
                 stack.callback(self._listen())
                 self._reporters.configure(self._config.gates)

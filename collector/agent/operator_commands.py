@@ -94,10 +94,15 @@ class OperatorCommands:
         if due:
             self._publish([ended(out.device, "tocsin", *now) for out in due])
 
-    def remind(self) -> None:
+    def remind(self, *, gateway: bool = False) -> None:
         """Say again what is out of service, to detectors that know nothing of it; what came
         due meanwhile comes back.
+
+        To a ``gateway`` an agent without a record says that its node is in service: one that was
+        installed again in maintenance would stay out of it there, and its incidents unreported.
         """
+        if gateway and not self._out.recorded:
+            self._publish([ended(self._node, "tocsin", *self._now())])
         self.watch()
         if self._out.all():
             self._publish([started(out, *self._now()) for out in self._out.all()])

@@ -44,8 +44,8 @@ class Out:
 
 
 class OutOfService:
-    """The sink that follows ``maintenance_started`` and
-    ``maintenance_ended``, from any sender.
+    """The sink that follows ``maintenance_started`` and ``maintenance_ended``, from any sender.
+    ``recorded``: an agent that kept its state here has said before who is out.
     """
 
     name = "maintenance"
@@ -53,7 +53,9 @@ class OutOfService:
     def __init__(self, state: State, metrics: SelfMetrics) -> None:
         self._state, self._metrics = state, metrics
         self._out: dict[Device, Out] = {}
-        rows = state.load(DOCUMENT).get("out", ())
+        document = state.load(DOCUMENT)
+        self.recorded = bool(document)
+        rows = document.get("out", ())
         for row in rows if isinstance(rows, list) else ():
             try:
                 out = _kept(row)

@@ -201,6 +201,19 @@ def test_detectors_that_forgot_are_told_again(house: House) -> None:
     assert len(house.out.all()) == 1
 
 
+def test_a_node_that_was_installed_again_is_in_service_at_the_gateway(tmp_path: Path) -> None:
+    """Said once by an agent that has no record; one that has does not end its maintenance."""
+    house = House(tmp_path / "new")
+    house.people.remind()
+    assert house.events == []
+    house.people.remind(gateway=True)
+    assert [(e.kind, e.device.kind) for e in house.events] == [("maintenance_ended", "node")]
+    house.maintenance()
+    again = House(tmp_path / "new")
+    again.people.remind(gateway=True)
+    assert [e.kind for e in again.events] == ["maintenance_started"]
+
+
 def test_what_came_due_while_the_agent_was_down_is_over(house: House) -> None:
     """Said again with less than no time left, it would be out forever."""
     house.maintenance(device="gpu5", seconds=7200)
