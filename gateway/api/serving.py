@@ -89,8 +89,9 @@ class Api:
         self._waiting = self._bodies = 0
         self.bodies = frozenset(each.path for each in OPERATIONS if each.body is not None)
         self._health: dict[str, Health] = {}
-        # The last answers with an ETag, by operation and reader.
-        self._versioned: dict[tuple[str, Owners], tuple[str, bytes, bytes]] = {}
+        # The last answers with an ETag, by operation and reader: with their version, and when they
+        # were true, which each answer says.
+        self._versioned: dict[tuple[str, Owners], tuple[tuple[str, int], bytes, bytes]] = {}
         self._parts: tuple[Cluster | None, dict[frozenset[str], tuple[Cluster, Runs]]] = None, {}
         opened = [each.path for each in OPERATIONS if each.tenants]
         self._readers = Readers(tenants or {}, [*opened, openapi.PATH, *shown])
@@ -239,7 +240,7 @@ class Api:
             if headers["ETag"] in asked.known or "*" in asked.known:
                 return _Answer(b"", headers, 304)
         kept = self._versioned.get((operation.id, asked.owners)) if version else None
-        if kept is not None and kept[0] == version:
+        if kept is not None and kept[0] == (version, view.cluster.time_ns):
             _, body, packed = kept
         else:
             try:
@@ -252,7 +253,8 @@ class Api:
             packed = packed or compress(body)
             headers["Content-Encoding"] = "gzip"
         if version:
-            self._versioned[operation.id, asked.owners] = version, body, packed
+            made = version, view.cluster.time_ns
+            self._versioned[operation.id, asked.owners] = made, body, packed
         return _Answer(packed if "Content-Encoding" in headers else body, headers)
 
     async def _openapi(self, request: web.Request) -> web.StreamResponse:

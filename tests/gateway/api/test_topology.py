@@ -62,6 +62,22 @@ def test_what_a_client_has_is_not_sent_again() -> None:
     asyncio.run(ask())
 
 
+def test_an_answer_says_when_its_levels_were_true() -> None:
+    """Though nothing has changed since the answer before: the page shows that as its time."""
+    cluster = SimulatedCluster()
+
+    async def ask() -> None:
+        async with serving(cluster) as client:
+            first = await client.get(PATH)
+            cluster.clock.advance(10)
+            second = await client.get(PATH)
+            assert second.headers["ETag"] == first.headers["ETag"]
+            assert second["time"] > first["time"]
+            assert {**second.document, "time": ""} == {**first.document, "time": ""}
+
+    asyncio.run(ask())
+
+
 def test_layouts_are_equal_on_every_gateway_and_differ_with_devices() -> None:
     """The version is made from what is there, not from when."""
     one, other, larger = SimulatedCluster(), SimulatedCluster(), SimulatedCluster(17)
