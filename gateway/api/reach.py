@@ -28,7 +28,8 @@ def reach(incident: Incident, members: Iterable[Finding], cluster: Cluster) -> R
     """Of the root, and of the devices of findings that are more than info.
 
     A GPU affects the jobs that hold it; a node, rack or switch all GPUs and jobs of its nodes; a
-    port the jobs of its node; a job or rank the GPUs of the job.
+    port the jobs of its node; a job or rank the GPUs of the job. An incident that is over affects
+    no job that came later: those that held its devices when it began are its own.
     """
     devices = {incident.root, *(one.device for one in members if one.severity != "record")}
     gpus: set[int] = set()
@@ -54,8 +55,11 @@ def reach(incident: Incident, members: Iterable[Finding], cluster: Cluster) -> R
     for row in whole:
         node = cluster.layout.nodes[row].gpus
         gpus.update(range(node.start, node.stop))
-    holders = [job.id for row in sorted(whole | linked) for job in cluster.holders.get(row, ())]
-    holders += [job.id for row in sorted(broken) for job in _holding(cluster, row)]
+    holders: list[str] = []
+    if incident.active:
+        shared = sorted(whole | linked)
+        holders += [job.id for row in shared for job in cluster.holders.get(row, ())]
+        holders += [job.id for row in sorted(broken) for job in _holding(cluster, row)]
     nodes = whole | linked | {int(cluster.layout.gpu_node[row]) for row in gpus}
     return Reach(tuple(sorted(gpus)), tuple(sorted(nodes)), tuple(dict.fromkeys((*jobs, *holders))))
 

@@ -134,6 +134,23 @@ def test_one_incident_has_its_evidence_and_the_rules() -> None:
     assert (closed["state"], closed["standing"], len(closed["over"])) == ("closed", [], 1)
 
 
+def test_a_job_that_began_later_was_not_affected() -> None:
+    """An incident that is over keeps the jobs that it had; of now are those of open ones alone."""
+    cluster = SimulatedCluster()
+    over = cluster.find(cluster.gpu(1, 0), "gpu_lost", "Lost.", jobs=("70",))
+    crashed = cluster.find(cluster.node(2), "gpu_lost", "All lost.", jobs=("70",))
+    cluster.end(over)
+    cluster.end(crashed)
+    cluster.run("71", [1, 2])
+    cluster.read()
+    rows = get(cluster, PATH, state="closed")["incidents"]
+    assert [(row["jobs"], row["jobs_affected"]) for row in rows] == [(["70"], 1)] * 2
+    assert get(cluster, PATH, state="all", job="71")["total"] == 0
+    cluster.find(cluster.gpu(1, 1), "gpu_lost", "Lost.")
+    cluster.clock.advance(1)
+    assert get(cluster, PATH, job="71")["total"] == 1
+
+
 def test_an_incident_that_is_not_known_is_said_so() -> None:
     """As a problem that names the parameter."""
     found = get(SimulatedCluster(), f"{PATH}/0123456789abcdef")
