@@ -6,13 +6,17 @@ const LOOK_MS = 1000;
 const KINDS = ["reset", "levels", "incidents", "jobs", "tick"];
 
 export class Live {
-  // `load`: a promise to read everything; `take`: an event of the stream, by its name;
-  // `manner`: how the page learns what is new ("live", "asking", "silent"), and why.
+  // `load`: a promise to read everything: the layout, and the time of each answer by the kind of events that change
+  // it; `take`: an event of the stream, by its name; `manner`: how the page learns what is new ("live", "asking",
+  // "silent"), and why.
   constructor({ load, take, manner }) {
     Object.assign(this, { load, take, manner });
     this.waiting = []; // events that came while everything was read
     this.loading = null;
     this.layout = null;
+    this.time = ""; // of the oldest answer that is shown
+    this.wanted = ""; // a time for which everything has to be read, as the stream says
+    this.failed = false; // whether the last answer is missing
   }
 
   start() {
@@ -38,17 +42,20 @@ export class Live {
   #listen() {
     this.tried = performance.now();
     const stream = this.stream = new EventSource("api/v1/stream");
+    let first = true;
     stream.addEventListener("hello", ({ data }) => {
-      const hello = JSON.parse(data);
+      const hello = JSON.parse(data), begins = first;
+      first = false;
       this.#hear();
       this.take("tick", hello);
-      if (this.layout !== null && this.layout !== hello.layout) this.#ask();
+      // A stream begins with what comes; what was before is in answers of this time. Then it goes on where it was.
+      if (begins ? this.time < hello.time : this.layout !== hello.layout) this.#want(hello.time);
     });
     for (const kind of KINDS) {
       stream.addEventListener(kind, ({ data }) => {
         const event = JSON.parse(data);
         this.#hear();
-        if (kind === "reset" || ("layout" in event && event.layout !== this.layout)) this.#ask();
+        if (kind === "reset" || ("layout" in event && event.layout !== this.layout)) this.#want(event.time);
         else if (this.loading) this.waiting.push([kind, event]);
         else this.take(kind, event);
       });
@@ -58,7 +65,7 @@ export class Live {
   #hear() {
     this.heard = performance.now();
     this.streams = true;
-    if (this.layout !== null) this.manner("live", "");
+    if (this.layout !== null && !this.failed) this.manner("live", "");
   }
 
   // An answer of the stream ends on purpose, and the browser asks for the next one: only silence is a fault.
@@ -66,26 +73,36 @@ export class Live {
     const now = performance.now(), gone = this.stream.readyState === EventSource.CLOSED;
     if (gone && now - this.tried > RETRY_MS) this.#listen();
     if (gone || now - this.heard > QUIET_MS) this.streams = false;
-    if (!this.streams && now - this.asked > POLL_MS) this.#ask();
+    if ((!this.streams || this.failed) && now - this.asked > POLL_MS) this.#ask();
   }
 
-  // What came before the answer that is awaited may be older than it: then that is asked for once more.
+  // Everything as it was then or later. The answers that are awaited may be older: then it is asked for once more.
+  #want(time) {
+    this.wanted = time;
+    this.#ask();
+  }
+
   async #ask() {
     if (this.loading) return;
+    const { wanted } = this;
     this.asked = performance.now();
     this.loading = this.load();
     try {
-      const { layout, time } = await this.loading;
+      const { layout, times } = await this.loading;
       this.layout = layout;
+      this.time = Object.values(times).reduce((one, other) => (one < other ? one : other));
+      this.failed = false;
       for (const [kind, event] of this.waiting) {
-        if (event.time >= time && (event.layout ?? layout) === layout) this.take(kind, event);
+        if (event.time >= (times[kind] ?? "") && (event.layout ?? layout) === layout) this.take(kind, event);
       }
       this.manner(this.streams ? "live" : "asking", "");
     } catch (error) {
+      this.failed = true;
       this.manner("silent", error.message);
     } finally {
       this.loading = null;
       this.waiting = [];
     }
+    if (!this.failed && this.wanted !== wanted && this.time < this.wanted) this.#ask();
   }
 }

@@ -62,7 +62,8 @@ async function load() {
   showAll();
   if (detail.looked) detail.ask();
   else detail.look();
-  return { layout: topology.layout, time: topology.time };
+  const ofIncidents = opened.time < past.time ? opened.time : past.time;
+  return { layout: topology.layout, times: { levels: topology.time, incidents: ofIncidents, jobs: jobs.time } };
 }
 
 // Jobs that are over change when the gateway has read its store. Without them the rest is shown.

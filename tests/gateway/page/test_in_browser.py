@@ -37,6 +37,42 @@ PIXEL = """
 })()
 """  # noqa: E501 - text as it is used
 
+# The module that keeps the page live, alone: its stream, its answers and its time are the test's.
+LIVE = """
+(async () => {
+  const { Live } = await import("/cluster/live.js");
+  const answers = [], taken = [], said = [], streams = [];
+  let look = null, now = 0;
+  const { setInterval, performance: { now: real }, EventSource } = window;
+  window.setInterval = (work) => { look = work; };
+  performance.now = () => now;
+  window.EventSource = class {
+    static CLOSED = 2;
+    constructor() { this.on = {}; this.readyState = 1; streams.push(this); }
+    addEventListener(kind, work) { this.on[kind] = work; }
+    close() {}
+  };
+  const load = () => new Promise((done, fail) => answers.push({ done, fail }));
+  const live = new Live({ load, take: (kind, event) => taken.push(kind), manner: (how) => said.push(how) });
+  const settled = () => new Promise((done) => setTimeout(done));
+  const at = (second) => `2026-01-01T00:00:0${second}+00:00`;
+  const says = (kind, second, layout = "a") => streams.at(-1).on[kind]({ data: JSON.stringify({ time: at(second), ...(kind !== "tick" && { layout }) }) });
+  const read = async (second, layout = "a") => {
+    answers.at(-1).done({ layout, times: { levels: at(second), incidents: at(second), jobs: at(second) } });
+    await settled();
+  };
+  const passes = async (seconds) => {
+    for (let each = 0; each < seconds; each += 1) { now += 1000; look(); }
+    await settled();
+  };
+  live.start();
+  const asked = await (async () => { %s })();
+  Object.assign(window, { setInterval, EventSource });
+  performance.now = real;
+  return asked;
+})()
+"""  # noqa: E501 - text as it is used
+
 
 def pixel(page: Page, row: int, gpu: int) -> list[int]:
     """Red, green and blue."""
@@ -169,6 +205,45 @@ def test_it_follows_the_stream(page: Page, served: Served) -> None:
     assert text(page, "#verdict-text").startswith("1 page and 2 tickets open.")
     assert served.asked[asked:] == []
     assert page.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("story", "asked"),
+    [
+        ('says("hello", 1); await read(1); says("tick", 2);', 1),
+        ('await read(1); says("hello", 1);', 1),
+        # what the stream does not bring: it began after that was read
+        ('await read(1); says("hello", 2);', 2),
+        ('says("hello", 2); await read(1);', 2),
+        # it goes on where it was
+        ('says("hello", 1); await read(1); says("hello", 3);', 1),
+        ('says("hello", 1); await read(1); says("hello", 3, "b");', 2),
+        # too much has changed while everything was read
+        ('says("hello", 1); says("reset", 2); await read(1);', 2),
+        ('says("hello", 1); says("reset", 2); await read(2);', 1),
+        ('says("hello", 1); await read(1); says("reset", 2);', 2),
+        # an answer that is older still is no reason to ask for ever
+        ('says("hello", 1); says("reset", 3); await read(1); await read(2);', 2),
+    ],
+)
+def test_everything_is_read_where_the_stream_leaves_a_gap(
+    page: Page, story: str, asked: int
+) -> None:
+    """Once, and not again where the answer is new enough."""
+    assert page.evaluate(LIVE % f"{story} return answers.length;") == asked
+
+
+def test_what_could_not_be_read_is_asked_for_again(page: Page) -> None:
+    """Though the stream goes on: its ticks say nothing of what is missing, and do not hide that."""
+    story = """
+    says("hello", 1); answers[0].fail(new Error("The gateway answered 429.")); await settled();
+    says("tick", 2);
+    const before = said.at(-1);
+    await passes(6); says("tick", 7);
+    await read(7); says("tick", 8);
+    return [before, answers.length, said.at(-1)];
+    """
+    assert page.evaluate(LIVE % story) == ["silent", 2, "live"]
 
 
 def test_an_end_of_the_stream_is_no_trouble(page: Page, served: Served) -> None:
