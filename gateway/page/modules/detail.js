@@ -198,6 +198,7 @@ function incidentView({ cluster, incidents, past }, name, detail) {
   if (!one) return detail.more ? gone(`Incident ${name}`) : { title: [`Incident ${name}`], body: [el("p", { class: "empty" }, "It is being read.")] };
   const rows = one.nodes.map((node) => cluster.row.get(node)).filter((row) => row !== undefined);
   const open = one.state === "open";
+  const lastTrue = (known?.state === one.state ? known : one).last_true; // the list has it as it was when the row changed
   return {
     title: [upper(one.title || one.device)],
     rows: open ? rows : [],
@@ -208,7 +209,7 @@ function incidentView({ cluster, incidents, past }, name, detail) {
       el("p", { class: "links" }, ...links(one).flatMap((link) => [link, " "])),
       facts(
         fact("Open", open ? since(one.since) : "", open ? ` since ${moment(one.since)}` : `${moment(one.since)} to ${moment(one.cleared)}`),
-        fact("Last true", one.last_true ? moment(one.last_true) : ""),
+        fact("Last true", lastTrue ? moment(lastTrue) : ""),
         fact("Affects", reach(one)),
         fact("Class", one.class.replaceAll("_", " ") + (one.certain ? ", a fact" : ", a statistical judgement")),
         fact("Device", one.device), fact("Serial", one.serial ?? ""), fact("Incident", one.id),

@@ -1,6 +1,7 @@
 // Keeps what is shown the news: by the event stream, and by asking where there is none.
 
 const POLL_MS = 5000, RETRY_MS = 30000;
+const RENEW_MS = 60000; // the stream sends no row again for its numbers of now, nor how many there are
 const QUIET_MS = 12000; // the gateway says something every 5 s
 const LOOK_MS = 1000;
 const KINDS = ["reset", "levels", "incidents", "jobs", "tick"];
@@ -73,7 +74,7 @@ export class Live {
     const now = performance.now(), gone = this.stream.readyState === EventSource.CLOSED;
     if (gone && now - this.tried > RETRY_MS) this.#listen();
     if (gone || now - this.heard > QUIET_MS) this.streams = false;
-    if ((!this.streams || this.failed) && now - this.asked > POLL_MS) this.#ask();
+    if (now - this.asked > (this.streams && !this.failed ? RENEW_MS : POLL_MS)) this.#ask();
   }
 
   // Everything as it was then or later. The answers that are awaited may be older: then it is asked for once more.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -246,6 +247,13 @@ def test_what_could_not_be_read_is_asked_for_again(page: Page) -> None:
     assert page.evaluate(LIVE % story) == ["silent", 2, "live"]
 
 
+def test_numbers_of_now_are_read_each_minute(page: Page) -> None:
+    """How long a job stalls, for example: no event of the stream says that again."""
+    story = 'says("hello", 1); await read(1); for (let n = 0; n < 13; n += 1) { await passes(5); '
+    story += 'says("tick", 2); } const asked = answers.length; await read(2); return asked;'
+    assert page.evaluate(LIVE % story) == 2
+
+
 def test_an_end_of_the_stream_is_no_trouble(page: Page, served: Served) -> None:
     """Its answers end on purpose: the browser asks for the next one, and the page says nothing."""
     served.until_streams(1)
@@ -393,14 +401,24 @@ def test_a_filter_leaves_the_racks_that_have_it(page: Page) -> None:
     assert page.evaluate(count) == 2
 
 
-def test_an_incident_has_its_evidence_and_its_nodes(page: Page) -> None:
-    """A press on its title opens it, and its nodes are drawn on the map."""
+def test_an_incident_has_its_evidence_and_its_nodes(page: Page, served: Served) -> None:
+    """A press on its title opens it, and its nodes are drawn on the map; its evidence is of now."""
     page.evaluate("document.querySelector('#incidents-list .opener').click()")
     page.until(
         "document.getElementById('detail-body').textContent.includes('fallen off the bus')",
         "the evidence",
     )
     assert "GPU 3 on node-0003" in text(page, "#detail-title")
+    asked = len(served.asked)
+    served.cluster.read()
+    now_ns = served.cluster.clock.time_ns()
+    served.cluster.findings = [replace(one, time_ns=now_ns) for one in served.cluster.findings]
+    served.send("tick", {**stamp(served.cluster), "leads": True})
+    page.until(
+        f"document.getElementById('detail-body').textContent.includes('{time(now_ns)[11:19]} UTC')",
+        "the time at which its evidence was last true",
+    )
+    assert "/api/v1/incidents" not in served.asked[asked:]
     near = page.evaluate("import('/cluster/main.js').then(({ map }) => [...map.near])")
     assert 3 in near
 
