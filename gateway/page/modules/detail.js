@@ -2,9 +2,9 @@
 
 import { Refused, get } from "./api.js";
 import { deviceList } from "./devices.js";
-import { byId, el, fill, icon, state } from "./dom.js";
+import { byId, el, fold, icon, say, state } from "./dom.js";
 import { lifeOf } from "./ended.js";
-import { levelOf, links, reach, since } from "./incidents.js";
+import { age, levelOf, links, reach, since } from "./incidents.js";
 import { stateOf } from "./jobs.js";
 import { parts } from "./summary.js";
 import { clock, count, moment, upper } from "./words.js";
@@ -33,6 +33,7 @@ export class Detail {
     this.looked = false;
     this.shown = null;
     this.more = null; // what was asked for, beside what is known
+    this.made = null; // the body, as it was made last
     this.unfolded = new Set();
     byId("detail-close").addEventListener("click", () => this.close());
     addEventListener("hashchange", () => this.look());
@@ -51,7 +52,7 @@ export class Detail {
     }
     if (!this.shown) this.opener = document.activeElement;
     this.shown = asked;
-    this.more = null;
+    this.more = this.made = null;
     this.unfolded = new Set(asked.part ? [asked.part] : []);
     this.panel.hidden = false;
     document.body.classList.add("detailed");
@@ -93,11 +94,21 @@ export class Detail {
   render() {
     if (!this.shown) return;
     const { kind, name } = this.shown, view = VIEWS[kind](this.page, name, this);
-    fill(this.title, ...view.title);
-    fill(byId("detail-kind"), kind === "leaf" ? "Leaf switch" : upper(kind));
+    say(this.title, view.title.join(""));
+    say(byId("detail-kind"), kind === "leaf" ? "Leaf switch" : upper(kind));
     this.near(view.rows ?? []);
+    this.#show(el("div", {}, ...view.body));
+    age(this.page.time);
+  }
+
+  // What is the same stays, and so does what the reader has selected, to copy it.
+  #show(fresh) {
+    const made = fresh.innerHTML, selection = getSelection();
+    const selected = selection.type === "Range" && this.body.contains(selection.anchorNode);
+    if (made === this.made || (selected && this.made !== null)) return;
+    this.made = made;
     const keep = this.body.contains(document.activeElement) ? [...this.body.querySelectorAll("a, button, summary")].indexOf(document.activeElement) : -1;
-    fill(this.body, ...view.body);
+    this.body.replaceChildren(...fresh.childNodes);
     if (keep >= 0) this.body.querySelectorAll("a, button, summary")[keep]?.focus({ preventScroll: true });
   }
 }
@@ -215,7 +226,7 @@ function incidentView({ cluster, incidents, past }, name, detail) {
         fact("Device", one.device), fact("Serial", one.serial ?? ""), fact("Incident", one.id),
         fact("Note", one.acknowledged ? `${one.acknowledged_by || "an operator"}, ${moment(one.acknowledged)}: ${one.note}` : "")),
       one.jobs.length > 0 && part("Jobs", el("p", {}, ...one.jobs.flatMap((job, at) => [at ? ", " : "", el("a", { href: path("job", job) }, job)]), one.jobs_affected > one.jobs.length ? ` and ${one.jobs_affected - one.jobs.length} more` : "")),
-      ...(known ? [evidence("Evidence", known.standing), evidence("No longer true", known.over), rules(known.rules)] : []),
+      ...(known ? [evidence("Evidence", known.standing), evidence("No longer true", known.over), rules(known.rules, detail.unfolded)] : []),
       detail.more?.refused && el("p", { class: "empty" }, detail.more.refused.message),
       rows.length > 0 && nodeList(cluster, rows),
     ],
@@ -228,8 +239,8 @@ function evidence(title, findings) {
     one.evidence.length ? el("ul", {}, ...one.evidence.map((line) => el("li", {}, el("code", {}, line)))) : null))));
 }
 
-function rules(list) {
-  return list.length > 0 && part("How it is judged", ...list.map((one) => el("details", {}, el("summary", {}, one.detector),
+function rules(list, unfolded) {
+  return list.length > 0 && part("How it is judged", ...list.map((one) => fold(`rule ${one.detector}`, unfolded, el("summary", {}, one.detector),
     ...(one.judges ?? []).map((text) => el("p", {}, text)), el("p", {}, one.rule), one.clears && el("p", {}, el("b", {}, "It ends "), one.clears))));
 }
 

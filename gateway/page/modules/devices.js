@@ -1,6 +1,6 @@
 // The GPUs and ports of one node: levels at once, readings and identity when they have come.
 
-import { el, state } from "./dom.js";
+import { el, fold, state } from "./dom.js";
 import { FIGURES, moment, upper } from "./words.js";
 
 // `more`: the answer of `health?node=`, null while it is awaited. `unfolded`: ids of devices whose details are shown.
@@ -22,13 +22,12 @@ function device(one, unfolded, agent) {
     .map(([column, [title, write]]) => [title, write(one.values[column])]);
   const short = ["Utilisation", "Power", "Temperature", "Rate"];
   const row = (name, value) => value && el("div", {}, el("dt", {}, name), el("dd", {}, value));
-  const fold = el("details", { open: unfolded.has(one.id) },
+  const more = fold(one.id, unfolded,
     el("summary", {}, el("span", { class: "unseen" }, `${upper(one.name)}: `), figures.filter(([title]) => short.includes(title)).map(([, value]) => value).join(" · ") || "No readings"),
     el("dl", { class: "identity" },
       ...figures.map(([title, value]) => row(title, value)),
       row("Id", one.id), row("Serial", one.serial), row("Leaf", one.leaf), row("Rail", one.rail), row("Read", one.seen && moment(one.seen)),
       row("Jobs", one.jobs?.join(", "))),
     agent && el("p", {}, el("a", { href: `${agent}#cell-${encodeURIComponent(one.id)}`, rel: "noreferrer" }, `${upper(one.name)} on the node's own page`)));
-  fold.addEventListener("toggle", () => (fold.open ? unfolded.add(one.id) : unfolded.delete(one.id)));
-  return el("li", {}, el("b", {}, upper(one.name)), state(one.level), one.reasons?.length ? el("small", {}, one.reasons.join("; ")) : null, fold);
+  return el("li", {}, el("b", {}, upper(one.name)), state(one.level), one.reasons?.length ? el("small", {}, one.reasons.join("; ")) : null, more);
 }

@@ -26,6 +26,13 @@ export function fill(parent, ...children) {
   parent.replaceChildren(...nodes(children));
 }
 
+// Details that stay as the reader left them when they are made again: `unfolded` has the keys of those that are open.
+export function fold(key, unfolded, ...children) {
+  const made = el("details", { open: unfolded.has(key) }, ...children);
+  made.addEventListener("toggle", () => (made.open ? unfolded.add(key) : unfolded.delete(key)));
+  return made;
+}
+
 export function say(element, text) {
   const cleaned = clean(text);
   if (element.textContent !== cleaned) element.textContent = cleaned;

@@ -35,6 +35,11 @@ export function reach(incident) {
 
 export const since = (iso) => el("time", { datetime: iso, "data-since": iso, title: moment(iso) });
 
+// Texts that grow older with what is shown, which is of this time.
+export function age(now) {
+  for (const time of document.querySelectorAll("time[data-since]")) say(time, between(time.dataset.since, now));
+}
+
 function card(incident) {
   const level = levelOf(incident), hit = reach(incident);
   return el("li", { class: "card", "data-level": level },

@@ -5,14 +5,14 @@ import { Cluster } from "./cluster.js";
 import { Detail, path } from "./detail.js";
 import { byId, icon, say, word } from "./dom.js";
 import { showEnded } from "./ended.js";
-import { closedIncidents, openIncidents } from "./incidents.js";
+import { age, closedIncidents, openIncidents } from "./incidents.js";
 import { showJobs, sortedJobs } from "./jobs.js";
 import { Legend } from "./legend.js";
 import { Live } from "./live.js";
 import { ClusterMap } from "./map.js";
 import { search } from "./search.js";
 import { verdict } from "./summary.js";
-import { clock, moment, span } from "./words.js";
+import { clock, moment } from "./words.js";
 
 const MAX_OPEN = 500, MAX_CLOSED = 30, MAX_JOBS = 1000, MAX_ENDED = 100;
 const ENDED_MS = 300000; // as often as the gateway reads its store
@@ -143,7 +143,7 @@ function showAll(what = "") {
   if (what !== "incidents" && what !== "tick") showJobs(sortedJobs(page.jobs.values(), cluster.levels), page.jobsTotal);
   byId("standby").hidden = page.leads;
   if (what !== "tick") detail.render();
-  age();
+  age(page.time);
 }
 
 function showVerdict() {
@@ -156,11 +156,6 @@ function showVerdict() {
   root.dataset.level = byId("verdict").dataset.level = level;
   document.title = `${word(level)}: ${page.cluster.name} - Tocsin`;
   document.querySelector("link[rel=icon]").href = byId(`shape-${level}`).dataset.tab;
-}
-
-// Texts that grow older with the page.
-function age() {
-  for (const time of document.querySelectorAll("time[data-since]")) say(time, span((Date.parse(page.time) - Date.parse(time.dataset.since)) / 1000));
 }
 
 function manner(how, why) {

@@ -423,6 +423,31 @@ def test_an_incident_has_its_evidence_and_its_nodes(page: Page, served: Served) 
     assert 3 in near
 
 
+def test_a_panel_stays_as_its_reader_left_it(page: Page, served: Served) -> None:
+    """What was unfolded, and a text that is being copied, when its incident is read again; since
+    when it is open is there all the time.
+    """
+    body = "document.getElementById('detail-body')"
+    page.evaluate("document.querySelector('#incidents-list .opener').click()")
+    page.until(f"!!{body}.querySelector('details summary')", "the rules")
+    page.evaluate(f"{body}.querySelector('details summary').click()")
+    page.until(f"{body}.querySelector('details').open", "a rule to unfold")
+    page.evaluate(f"getSelection().selectAllChildren({body}.querySelector('.cause'))")
+    copied = page.evaluate("String(getSelection())")
+    for _ in range(2):
+        asked = len(served.asked)
+        served.cluster.read()
+        served.send("tick", {**stamp(served.cluster), "leads": True})
+        until(lambda n=asked: len(served.asked) > n, "the incident to be read again")
+        served.send("jobs", {**stamp(served.cluster), "changed": [], "gone": []})
+        shown = f"{body}.querySelector('time[data-since]').textContent"
+        page.until(f"{shown} === '14 min'", "since when it is open")
+        assert page.evaluate(f"{body}.querySelector('details').open")
+        assert page.evaluate("String(getSelection())") == copied
+    page.evaluate("location.hash = '#node/node-0003'")
+    page.until(f"{body}.textContent.includes('Status page of this node')", "another panel")
+
+
 def test_the_life_of_a_job_opens_from_the_lists(page: Page, served: Served) -> None:
     """Of one that is over from its row, of one that runs from its panel."""
     link = "document.querySelector('%s')?.getAttribute('href')"
