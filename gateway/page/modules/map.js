@@ -22,6 +22,7 @@ export class ClusterMap {
     this.cell = 0; // 0: as large as fits
     this.filter = "";
     this.cursor = -1; // row of the node that the keyboard is at
+    this.name = ""; // and its name
     this.hover = null;
     this.near = new Set(); // rows that something beside the map is about
     this.dirty = null;
@@ -52,7 +53,16 @@ export class ClusterMap {
     byId("map-space").style.height = `${this.form.height}px`;
     this.painter.size(this.form.width, this.high);
     byId("map-empty").hidden = this.list.length > 0;
+    this.#stay();
     this.redraw();
+  }
+
+  // Rows are others where nodes come and go: the keyboard stays at its node, or goes to the first where that has gone.
+  #stay() {
+    if (this.cursor < 0) return;
+    const row = this.cluster.row.get(this.name);
+    if (this.blockOf[row] >= 0) this.cursor = row;
+    else this.move(this.list.length ? this.list[0].first : -1);
   }
 
   #shown() {
@@ -129,6 +139,7 @@ export class ClusterMap {
     this.cursor = row;
     if (old >= 0) this.#touch(old);
     if (row < 0) return;
+    this.name = this.cluster.nodes[row];
     const { y } = corner(this.form, this.blockOf[row]);
     const at = y + this.form.label + this.form.pad + (row - this.list[this.blockOf[row]].first) * this.form.line;
     if (at < this.frame.scrollTop + this.form.label) this.frame.scrollTop = at - this.form.label - 8;

@@ -93,6 +93,20 @@ def stamp(cluster: SimulatedCluster) -> dict[str, str]:
     return {"time": time(now.time_ns), "layout": static_of(now.layout).version}
 
 
+def without(page: Page, served: Served, host: str) -> None:
+    """A node is taken out of the cluster, and the page has seen it."""
+    cluster = served.cluster
+    cluster.gpus = tuple(gpu for gpu in cluster.gpus if gpu.host != host)
+    cluster.ports = tuple(port for port in cluster.ports if port.host != host)
+    del cluster.sent[host]
+    cluster.read()
+    served.send("tick", {**stamp(cluster), "leads": True})
+    page.until(
+        f"document.getElementById('legend').textContent.includes('All {len(cluster.sent)}')",
+        "the node to be gone",
+    )
+
+
 def test_it_loads_without_a_word_in_the_console(page: Page) -> None:
     """Style, modules and the stream arrive under the policy of the server; nothing is refused."""
     assert text(page, "h1") == "Tocsin on c1"
@@ -389,6 +403,29 @@ def test_the_keyboard_goes_through_the_map(page: Page) -> None:
     assert text(page, "#detail-title") == "node-0014"
     press(page, "Escape")
     assert page.evaluate("document.activeElement.id") == "map"
+
+
+def test_the_keyboard_stays_at_its_node(page: Page, served: Served) -> None:
+    """Enter opens the node that was said, though others went; where it goes itself, the first is
+    said.
+    """
+    page.evaluate("document.getElementById('map').focus()")
+    press(page, "ArrowDown")
+    press(page, "ArrowDown")
+    said = (
+        "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
+        ".textContent"
+    )
+    assert page.evaluate(said).startswith("node-0002, ")
+    without(page, served, "node-0000")
+    press(page, "Enter")
+    page.until("!document.getElementById('detail').hidden", "the panel")
+    assert text(page, "#detail-title") == "node-0002"
+    press(page, "Escape")
+    press(page, "ArrowDown")
+    assert page.evaluate(said).startswith("node-0002, ")
+    without(page, served, "node-0002")
+    assert page.evaluate(said).startswith("node-0001, ")
 
 
 def test_a_filter_leaves_the_racks_that_have_it(page: Page) -> None:
