@@ -104,9 +104,10 @@ const TAKE = {
       } else {
         page.openTotal -= known ? 1 : 0;
         page.pastTotal += page.past.some((one) => one.id === row.id) ? 0 : 1;
-        page.past = [row, ...page.past.filter((one) => one.id !== row.id)].slice(0, MAX_CLOSED);
+        page.past = [row, ...page.past.filter((one) => one.id !== row.id)];
       }
     }
+    page.past = page.past.sort((one, other) => Date.parse(other.cleared) - Date.parse(one.cleared)).slice(0, MAX_CLOSED);
     for (const id of gone) {
       page.openTotal -= page.incidents.delete(id) ? 1 : 0;
       page.past = page.past.filter((one) => one.id !== id);

@@ -261,6 +261,24 @@ def test_what_could_not_be_read_is_asked_for_again(page: Page) -> None:
     assert page.evaluate(LIVE % story) == ["silent", 2, "live"]
 
 
+def test_closed_incidents_are_listed_by_their_end(page: Page, served: Served) -> None:
+    """The newest first, in whatever order the stream brings them, and an older one that changes."""
+    (known,) = [row for row in rows(served.cluster) if row["state"] == "closed"]
+    ended = {f"{n}{known['id'][1:]}": n for n in (1, 2, 3)}
+    news = [
+        {**known, "id": name, "cleared": f"{known['cleared'][:-9]}:5{n}+00:00"}
+        for name, n in ended.items()
+    ]
+    listed = "[...document.querySelectorAll('#closed-list tr')].map((one) => one.dataset.key)"
+    at = {"time": stamp(served.cluster)["time"], "gone": []}
+    served.send("incidents", {**at, "changed": [news[1], news[0], news[2]]})
+    page.until(f"{listed}.length === 4", "them")
+    assert page.evaluate(listed)[:3] == [*ended][::-1]
+    served.send("incidents", {**at, "changed": [{**known, "title": "It changed"}]})
+    page.until("document.getElementById('closed').textContent.includes('It changed')", "the change")
+    assert page.evaluate(listed)[-1] == known["id"]
+
+
 def test_numbers_of_now_are_read_each_minute(page: Page) -> None:
     """How long a job stalls, for example: no event of the stream says that again."""
     story = 'says("hello", 1); await read(1); for (let n = 0; n < 13; n += 1) { await passes(5); '
