@@ -37,6 +37,6 @@ export function verdict(cluster, incidents, total) {
     return { level: pages ? "bad" : "warn", text: `${listed(said)} open${shown}. ${count(unwell, "node")} of ${count(nodes, "node").replace(/ .*/, "")} not healthy.` };
   }
   if (silent) return { level: "blind", text: `${count(silent, "node")} of ${nodes} ${silent === 1 ? "sends" : "send"} nothing: faults there go undetected.` };
-  if (unwell) return { level: "warn", text: `No incident is open. ${count(unwell, "node")} of ${nodes} not healthy.` };
-  return { level: "ok", text: `Healthy. ${count(nodes, "node")}, ${count(cluster.gpu.length, "GPU")}; no incident is open.` };
+  if (unwell) return { level: "warn", text: `${total ? "No page and no ticket" : "No incident"} is open. ${count(unwell, "node")} of ${nodes} not healthy.` };
+  return { level: "ok", text: `Healthy. ${count(nodes, "node")}, ${count(cluster.gpu.length, "GPU")}; ${total ? "no page and no ticket" : "no incident"} is open.` };
 }

@@ -279,6 +279,22 @@ def test_closed_incidents_are_listed_by_their_end(page: Page, served: Served) ->
     assert page.evaluate(listed)[-1] == known["id"]
 
 
+def test_the_verdict_does_not_deny_what_is_listed(page: Page) -> None:
+    """Incidents that are info alert nobody, and are open all the same."""
+    said = page.evaluate("""
+    import("/cluster/summary.js").then(({ verdict }) => {
+      const cluster = (levels, node) => ({ levels, node, nodes: node, gpu: [], silent: new Set(), counts: (codes) => levels.map((_, code) => codes.filter((each) => each === code).length) });
+      const info = [{ severity: "record" }];
+      return [verdict(cluster(["ok"], [0]), info, 1), verdict(cluster(["ok"], [0]), [], 0), verdict(cluster(["warn"], [0]), info, 1)].map(({ text }) => text);
+    })
+    """)  # noqa: E501 - text as it is used
+    assert said == [
+        "Healthy. 1 node, 0 GPUs; no page and no ticket is open.",
+        "Healthy. 1 node, 0 GPUs; no incident is open.",
+        "No page and no ticket is open. 1 node of 1 not healthy.",
+    ]
+
+
 def test_numbers_of_now_are_read_each_minute(page: Page) -> None:
     """How long a job stalls, for example: no event of the stream says that again."""
     story = 'says("hello", 1); await read(1); for (let n = 0; n < 13; n += 1) { await passes(5); '
