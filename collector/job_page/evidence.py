@@ -127,7 +127,11 @@ def of_pod(facts: Mapping[str, Value], time_ns: int, host: str) -> Clue:
     who = f"pod {facts.get('pod', '')}"
     reasons = [str(facts.get(key, "")) for key in ("reason", "disruption", "pod_reason")]
     code = int(facts.get("exit_code", -1))
-    number = int(facts.get("signal", 0)) or (code - 128 if code > 128 else 0)
+    number = int(facts.get("signal", 0))
+    # -1: nobody gave one
+    ended: tuple[Sort, int] = (
+        ("signal", number) if number else ("exit", code) if code < 0 else _ended(code)
+    )
     why = ", ".join(dict.fromkeys(filter(None, reasons)))
     text = f"container {facts.get('container', '')}: {why}, exit code {code}"
     stated = next((_DISRUPTED[one] for one in reasons if one in _DISRUPTED), None)
@@ -139,7 +143,16 @@ def of_pod(facts: Mapping[str, Value], time_ns: int, host: str) -> Clue:
         return Clue("finished", time_ns, host, who, text)
     if facts.get("deleted"):
         return Clue("cancelled", time_ns, host, who, text)
-    return Clue("signal" if number else "exit", time_ns, host, who, text, -1, number or code)
+    return Clue(ended[0], time_ns, host, who, text, -1, ended[1])
+
+
+def _ended(code: int) -> tuple[Sort, int]:
+    """The signal or code that an exit code means: launchers and shells write a signal as its
+    negative, or with 128 added. 255 is a code: that of exit(-1), and what ssh and runtimes give.
+    """
+    if code < 0:
+        return "signal", -code
+    return ("signal", code - 128) if 128 < code < 128 + signal.NSIG else ("exit", code)
 
 
 def _is_ours(event: Event, run: JobRun) -> bool:
@@ -165,8 +178,7 @@ def _of_line(hit: Hit, time_ns: int, host: str, rank: int) -> Iterator[Clue]:
     elif hit.name == "elastic":
         code, local = hit.number("code"), hit.number("lr")
         who = f"local rank {local} on {host}"
-        sort: Sort = "signal" if code < 0 or code > 128 else "exit"
-        number = -code if code < 0 else code - 128 if code > 128 else code
+        sort, number = _ended(code)
         yield Clue(sort, time_ns, host, who, hit.text, rank, number)
     elif hit.name == "mpi":
         number = hit.number("sig")
@@ -203,9 +215,8 @@ def _of_srun(hit: Hit, time_ns: int, host: str) -> Iterator[Clue]:
     if number:
         yield Clue("signal", time_ns, node, who, hit.text, rank, number)
     elif match := _CODE.search(why):
-        code = int(match[1])
-        sort: Sort = "signal" if code > 128 else "exit"
-        yield Clue(sort, time_ns, node, who, hit.text, rank, code - 128 if code > 128 else code)
+        sort, number = _ended(int(match[1]))
+        yield Clue(sort, time_ns, node, who, hit.text, rank, number)
 
 
 def _cancelled(why: str) -> Sort:

@@ -195,6 +195,7 @@ def pod_end(job: StoredJob, host: str, **facts: Any) -> None:
         ({"exit_code": 137, "reason": "OOMKilled"}, "host_memory", "pod ml/llm-n2"),
         ({"exit_code": 139, "reason": "Error"}, "signal", "SIGSEGV"),
         ({"exit_code": 1, "reason": "Error"}, "exit", "exit code 1"),
+        ({"exit_code": 255, "reason": "Unknown"}, "exit", "exit code 255"),
         (
             {"exit_code": 143, "disruption": "PreemptionByScheduler", "deleted": True},
             "preempted",
@@ -309,6 +310,26 @@ def test_a_process_that_fails_in_a_save_is_no_stall(
     job.run()
     printed = json.loads(read(capsys, job.close(), "json"))
     assert words in printed["ended_by"]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "words"),
+    [
+        ("srun: error: n2: task 5: Exited with exit code 255", "exit", "exit code 255"),
+        ("srun: error: n2: task 5: Exited with exit code 134", "signal", "SIGABRT"),
+        ("failed (exitcode: 255) local_rank: 2 (pid: 4002) of binary: x", "exit", "exit code 255"),
+    ],
+)
+def test_a_code_that_no_signal_has_is_an_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, cause: str, words: str
+) -> None:
+    """255 is what a program gives that ends with -1."""
+    job = StoredJob(tmp_path)
+    job.line("n2", 89.9, line)
+    job.run()
+    printed = json.loads(read(capsys, job.close(), "json"))["ended_by"]
+    assert printed["cause"] == cause
+    assert words in printed["sentence"]
 
 
 @pytest.mark.parametrize("aborted", [False, True])
