@@ -1,6 +1,6 @@
 // The cluster's page: reads everything, shows it, and keeps it so.
 
-import { Refused, get } from "./api.js";
+import { Refused, get, getAll } from "./api.js";
 import { Cluster } from "./cluster.js";
 import { Detail, path } from "./detail.js";
 import { byId, icon, say, word } from "./dom.js";
@@ -14,7 +14,7 @@ import { search } from "./search.js";
 import { verdict } from "./summary.js";
 import { clock, moment } from "./words.js";
 
-const MAX_OPEN = 500, MAX_CLOSED = 30, MAX_JOBS = 1000, MAX_ENDED = 100;
+const MAX_OPEN = 500, MAX_CLOSED = 30, MAX_JOBS = 10000, MAX_ENDED = 100;
 const ENDED_MS = 300000; // as often as the gateway reads its store
 
 const root = document.documentElement;
@@ -44,7 +44,7 @@ async function load() {
     get("topology", { layout: cluster.layout }),
     get("incidents", { state: "open", limit: MAX_OPEN }),
     get("incidents", { state: "closed", limit: MAX_CLOSED }),
-    get("jobs", { limit: MAX_JOBS }),
+    getAll("jobs", "jobs", MAX_JOBS),
     readEnded(),
   ]);
   const before = cluster.node.length && topology.static === null ? [cluster.node, cluster.gpu, cluster.port] : null;

@@ -13,6 +13,7 @@ from collector.web.incident_rows import time
 from gateway.api import incidents
 from gateway.api.operation import View
 from gateway.api.topology import static_of
+from pipeline.frame import Device
 from tests.browser import Browser, Page
 from tests.collector.web.served import loaded, pass_time, press, text
 from tests.gateway.api.history import history_of
@@ -395,6 +396,25 @@ def test_names_that_a_job_wrote_stay_text(browser: Browser, served: Served) -> N
     assert "\u202e" not in page.evaluate("document.body.textContent")
     assert [one for one in page.complaints if "/api/v1/health?" not in one] == []
     page.close()
+
+
+def test_each_of_many_jobs_is_found(browser: Browser) -> None:
+    """A cluster in which each GPU has a job of its own has more than one answer lists."""
+    cluster = SimulatedCluster(128)
+    for number, gpu in enumerate(cluster.gpus):
+        facts = {"uuid": gpu.id, "scheduler": "slurm", "job": f"{5000 + number}", "user": "ada"}
+        cluster.holders.append(Device(gpu.host, "device_job", f"{gpu.id}/{number}", facts))
+    cluster.read()
+    served = Served(cluster)
+    try:
+        page = loaded(browser.open(served.url), SHOWN)
+        assert text(page, "#jobs-count") == "1,024"
+        page.evaluate("document.getElementById('search').focus()")
+        page.ask("Input.insertText", text="6023")
+        assert page.evaluate("document.getElementById('search-found').children.length") == 1
+        page.close()
+    finally:
+        served.close()
 
 
 def test_the_search_leads_to_the_panel(page: Page) -> None:
