@@ -31,7 +31,7 @@ export class ClusterMap {
   }
 
   // Racks and nodes are others, or their places are.
-  lay() {
+  lay(width = this.frame.clientWidth) {
     const { cluster } = this;
     if (!cluster.levels.length) return;
     this.painter.dress(this.probe, cluster.levels);
@@ -40,7 +40,7 @@ export class ClusterMap {
     this.list = blocks(cluster, this.#shown());
     this.blockOf = new Int32Array(cluster.nodes.length).fill(-1);
     this.list.forEach((block, index) => this.blockOf.fill(index, block.first, block.first + block.nodes));
-    const width = this.frame.clientWidth, pen = this.painter.pen;
+    const { pen } = this.painter;
     const longest = cluster.nodes.reduce((found, name) => (name.length > found.length ? name : found), "").slice(0, 64);
     const name = (px) => {
       pen.font = `600 ${px}px ${this.painter.font}`;
@@ -52,6 +52,10 @@ export class ClusterMap {
     this.frame.style.height = `${this.high}px`;
     byId("map-space").style.height = `${this.form.height}px`;
     this.painter.size(this.form.width, this.high);
+    if (this.frame.clientWidth < width) { // what is to be scrolled has its bar now
+      this.lay(this.frame.clientWidth);
+      return;
+    }
     byId("map-empty").hidden = this.list.length > 0;
     this.#stay();
     this.redraw();
@@ -162,7 +166,7 @@ export class ClusterMap {
     if (this.tip.hidden) return;
     say(this.tip, nodeSummary(this.cluster, row, this.hover?.gpu));
     const block = this.blockOf[row], place = corner(this.form, block);
-    const x = at?.x ?? place.x + 12, y = (at?.y ?? place.y + this.form.label + (row - this.list[block].first + 1) * this.form.line - this.frame.scrollTop) + 14;
+    const x = (at?.x ?? place.x + 12) - this.frame.scrollLeft, y = (at?.y ?? place.y + this.form.label + (row - this.list[block].first + 1) * this.form.line - this.frame.scrollTop) + 14;
     const room = this.frame.clientWidth - this.tip.offsetWidth;
     this.tip.style.left = `${Math.max(Math.min(x + 10, room), 0)}px`;
     this.tip.style.top = `${y + this.tip.offsetHeight > this.high && y > this.high / 2 ? y - this.tip.offsetHeight - 24 : y}px`;

@@ -459,6 +459,17 @@ def test_the_keyboard_goes_through_the_map(page: Page) -> None:
     assert page.evaluate("document.activeElement.id") == "map"
 
 
+def test_a_larger_map_can_be_scrolled(browser: Browser, served: Served) -> None:
+    """To the last GPU of a node, where the window is narrower than that."""
+    for width, wider in ((360, True), (1280, False)):
+        page = loaded(browser.open(served.url, width=width, height=500), SHOWN)
+        page.evaluate("for (let n = 0; n < 12; n += 1) document.getElementById('zoom-in').click()")
+        frame = "document.getElementById('map')"
+        assert page.evaluate(f"{frame}.scrollWidth > {frame}.clientWidth") is wider
+        assert page.evaluate(f"getComputedStyle({frame}).overflowX") == "auto"
+        page.close()
+
+
 def test_the_keyboard_stays_at_its_node(page: Page, served: Served) -> None:
     """Enter opens the node that was said, though others went; where it goes itself, the first is
     said.
