@@ -72,8 +72,11 @@ export class Live {
   // An answer of the stream ends on purpose, and the browser asks for the next one: only silence is a fault.
   #look() {
     const now = performance.now(), gone = this.stream.readyState === EventSource.CLOSED;
-    if (gone && now - this.tried > RETRY_MS) this.#listen();
     if (gone || now - this.heard > QUIET_MS) this.streams = false;
+    if ((gone || now - this.heard > RETRY_MS) && now - this.tried > RETRY_MS) { // a browser that slept may see no end
+      this.stream.close();
+      this.#listen();
+    }
     if (now - this.asked > (this.streams && !this.failed ? RENEW_MS : POLL_MS)) this.#ask();
   }
 

@@ -296,6 +296,17 @@ def test_the_verdict_does_not_deny_what_is_listed(page: Page) -> None:
     ]
 
 
+def test_a_stream_that_fell_silent_is_opened_again(page: Page) -> None:
+    """After a laptop slept, the browser may wait for ever on a connection that is none."""
+    story = """
+    says("hello", 1); await read(1); await passes(25);
+    const before = streams.length;
+    await passes(10); says("hello", 1);
+    return [before, streams.length, said.at(-1)];
+    """
+    assert page.evaluate(LIVE % story) == [1, 2, "live"]
+
+
 def test_numbers_of_now_are_read_each_minute(page: Page) -> None:
     """How long a job stalls, for example: no event of the stream says that again."""
     story = 'says("hello", 1); await read(1); for (let n = 0; n < 13; n += 1) { await passes(5); '
