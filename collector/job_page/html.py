@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC
 
 from collector.durations import span
 from collector.job_page.life import Life
@@ -41,11 +42,13 @@ def page(life: Life) -> str:
         _facts(life),
         el("h2", "Throughput"),
         picture(life),
-        _table(("From", "Phase", "Lasted", "Of its usual"), map(_phase, life.phases)),
+        _table(("From (UTC)", "Phase", "Lasted", "Of its usual"), map(_phase, life.phases)),
         *_section(
-            "Incidents that touched it", ("Opened", "Severity", "What", "Id"), _incidents(life)
+            "Incidents that touched it",
+            ("Opened (UTC)", "Severity", "What", "Id"),
+            _incidents(life),
         ),
-        *_section("Around its end", ("Time", "Node", "What", "Line"), _clues(life)),
+        *_section("Around its end", ("Time (UTC)", "Node", "What", "Line"), _clues(life)),
     )
     head = el(
         "head",
@@ -116,7 +119,7 @@ def _phase(one: Phase) -> tuple[Node, ...]:
 def _incidents(life: Life) -> list[tuple[Node, ...]]:
     return [
         (
-            f"{row['opened']:%Y-%m-%d %H:%M:%S}",
+            f"{row['opened'].astimezone(UTC):%Y-%m-%d %H:%M:%S}",
             row["severity"],
             named(life, row["summary"]),
             short(row["id"]),

@@ -53,9 +53,11 @@ def lines(life: Life) -> Iterator[str]:
 
 
 def ran(life: Life) -> str:
-    """From when to when."""
-    until = "now" if life.run.running else clock(life.run.end_ns)
-    return f"{clock(life.run.begin_ns)} to {until}, {span(life.seconds)}"
+    """From when to when, and that all times are UTC."""
+    begin = clock(life.run.begin_ns)
+    if life.run.running:
+        return f"{begin} UTC to now, {span(life.seconds)}"
+    return f"{begin} to {clock(life.run.end_ns)} UTC, {span(life.seconds)}"
 
 
 def places(life: Life) -> str:

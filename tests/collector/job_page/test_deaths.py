@@ -250,8 +250,10 @@ def test_a_page_says_who_or_what_ended_the_job(
     wall = printed["seconds"] / 3600 * len(HOSTS) * GPUS
     assert sum(hours.values()) == pytest.approx(wall, rel=1e-3)
     assert ("steps lost since the last pause" in hours) == death.lost
+    assert " UTC, 1 h " in text
     page = read(capsys, root, "html")
     assert page.startswith("<!doctype html>")
+    assert "From (UTC)" in page
     assert printed["ended_by"]["sentence"].split(":")[0].split("'")[0] in page
 
 
