@@ -108,6 +108,14 @@ def without(page: Page, served: Served, host: str) -> None:
     )
 
 
+def tick(served: Served) -> None:
+    """The stream ticks, and what the panel shows is read again."""
+    asked = len(served.asked)
+    served.cluster.read()
+    served.send("tick", {**stamp(served.cluster), "leads": True})
+    until(lambda: len(served.asked) > asked, "the panel to be read again")
+
+
 def test_it_loads_without_a_word_in_the_console(page: Page) -> None:
     """Style, modules and the stream arrive under the policy of the server; nothing is refused."""
     assert text(page, "h1") == "Tocsin on c1"
@@ -548,10 +556,7 @@ def test_a_panel_stays_as_its_reader_left_it(page: Page, served: Served) -> None
     page.evaluate(f"getSelection().selectAllChildren({body}.querySelector('.cause'))")
     copied = page.evaluate("String(getSelection())")
     for _ in range(2):
-        asked = len(served.asked)
-        served.cluster.read()
-        served.send("tick", {**stamp(served.cluster), "leads": True})
-        until(lambda n=asked: len(served.asked) > n, "the incident to be read again")
+        tick(served)
         served.send("jobs", {**stamp(served.cluster), "changed": [], "gone": []})
         shown = f"{body}.querySelector('time[data-since]').textContent"
         page.until(f"{shown} === '14 min'", "since when it is open")
