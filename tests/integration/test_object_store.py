@@ -438,6 +438,29 @@ def test_other_clouds_are_asked_to_create_only(
         assert "/fleet/gpu/a.parquet" in unquote(cloud.seen[0][1])
 
 
+@pytest.mark.parametrize(("url", "there"), [("gs://bucket/fleet", 404), ("s3://bucket/fleet", 204)])
+def test_an_object_is_removed_by_a_request_that_every_store_has(
+    url: str, there: int, tmp_path: Path
+) -> None:
+    """Not by S3's DeleteObjects, and what is gone already is no error, whatever a store answers."""
+    facts = {"disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+    keys = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
+    with FaultsProxy(0, methods=("DELETE", "POST")) as cloud:
+        file = tmp_path / "credentials"
+        google = json.dumps({**facts, "gcs_base_url": cloud.url})
+        file.write_text(google if url.startswith("gs") else keys)
+        store = open_objects(Target(url, cloud.url, "us-east-1", str(file), timeout_s=2))
+        cloud.always = answer((there, ""))
+        store.remove("gpu/a.parquet")
+        cloud.always = answer(DENIED)
+        with pytest.raises(RefusedError) as refused:
+            store.remove("gpu/a.parquet")
+    assert refused.value.cause == "denied"
+    assert {(method, unquote(path)) for method, path, _ in cloud.seen} == {
+        ("DELETE", "/bucket/fleet/gpu/a.parquet")
+    }
+
+
 def test_a_get_of_nothing_and_a_list_of_a_refusing_store_are_told_apart(house: House) -> None:
     """Readers of a remote store get the same causes."""
     with pytest.raises(RefusedError) as missing:

@@ -296,9 +296,15 @@ class Bucket:
         )
 
     def remove(self, key: str) -> None:
-        """One request; a store says the same whether it was there or not."""
-        with contextlib.suppress(FileNotFoundError):
-            self._ask(lambda: self._api.delete(self._store, key))
+        """One request. Google and Azure answer 404 where another compactor, or a request whose
+        answer was lost, has removed it.
+        """
+
+        def delete() -> None:
+            with contextlib.suppress(FileNotFoundError, self._api.exceptions.NotFoundError):
+                self._api.delete(self._store, key)
+
+        self._ask(delete)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """The answer; FileExistsError where a name is taken, RefusedError for the rest."""
@@ -406,6 +412,10 @@ def _options(target: Target, kind: str) -> dict[str, Any]:
     }
     if target.endpoint:
         options["base_url" if kind == "gs" else "endpoint"] = target.endpoint
-    if target.region and kind == "s3":
-        options["region"] = target.region
+    if kind == "s3":
+        # several stores (Google's interoperability, Alibaba) have no DeleteObjects, which obstore
+        # asks for by default for a single object too
+        options["disable_bulk_delete"] = True
+        if target.region:
+            options["region"] = target.region
     return options
