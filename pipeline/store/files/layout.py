@@ -26,6 +26,9 @@ STRANGERS: Mapping[Stranger, str] = {
 }
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
+# How long after it happened an event may be read: the last kernel lines of a boot are read at the
+# next one, and a node with a broken part may be off for that long.
+EVENT_LATE_US = 14 * DAY_US
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 

@@ -16,16 +16,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.store.files.layout import DAY_US, HOUR_US
+from pipeline.store.files.layout import DAY_US, EVENT_LATE_US, HOUR_US
 from pipeline.store.files.live import TRIES, live_files
 from pipeline.store.files.parquet import ForeignError, read
 from pipeline.store.files.unsealed import unsealed
 
 log = logging.getLogger("tocsin.export")
-
-# Rows lie in the hour of the read that brought them. The last kernel lines of a boot are read
-# after the next one.
-LATE_US = DAY_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,8 @@ class Window:
             if table == "devices"
             else self.since_us // HOUR_US * HOUR_US
         )
-        late = LATE_US if table == "events" else HOUR_US
+        # rows lie in the hour of the read that brought them
+        late = EVENT_LATE_US if table == "events" else HOUR_US
         return [*range(first, self.until_us + late, HOUR_US)]
 
     def rows(self, table: str) -> pc.Expression:

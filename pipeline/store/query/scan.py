@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from polars.io.plugins import register_io_source
 
 from pipeline.catalog import KINDS
-from pipeline.store.files.layout import DAY_US, HOUR_US
+from pipeline.store.files.layout import DAY_US, EVENT_LATE_US, HOUR_US
 from pipeline.store.files.parquet import ForeignError, conform, named
 from pipeline.store.files.schema import schema
 from pipeline.store.query.file_store import FileStore, Stored
@@ -190,6 +190,7 @@ class Scan:
         rows that meet the question.
         """
         late = HOUR_US if self._table in KINDS or self._table == "reads" else DAY_US
+        late = EVENT_LATE_US if self._table == "events" else late
         first = [begin - late for begin, _ in spans]
         last = [begin + length + HOUR_US for begin, length in spans]
         possible = self._possible.places({"time": (_moments(first), _moments(last))}, len(spans))

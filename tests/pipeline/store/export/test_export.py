@@ -178,10 +178,12 @@ def test_the_window_holds_its_begin_and_not_its_end(store: Store, tmp_path: Path
 def test_what_the_kernel_said_in_its_last_moments_is_found_though_read_after_the_reboot(
     store: Store, tmp_path: Path
 ) -> None:
-    """Rows lie in the hour of their read; the window is about when things happened."""
+    """Rows lie in the hour of their read; the window is about when things happened, and a broken
+    node is off for days.
+    """
     last = store.event(0, "xid", code=79, text="NVRM: Xid: 79", origin="pstore", previous_boot=True)
     store.second()
-    store.clock.advance(3 * 3600)
+    store.clock.advance(5 * 86_400)
     store.second(last)
     store.seal()
     archive = store.device(tmp_path, window=Window(START_US - 1, START_US + 2_000_000))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pytest
 from pipeline.catalog import KINDS, fields_of
 from pipeline.child import run
 from pipeline.frame import frame_of
+from pipeline.observation import Event
 from pipeline.selfmetrics import SelfMetrics
 from pipeline.store.files.parquet import write
 from pipeline.store.files.units import base_name
@@ -124,6 +126,17 @@ def test_conditions_of_sql_prune_as_well(tmp_path: Path, monkeypatch: pytest.Mon
     )
     assert answer["n"].to_list() == [60]
     assert {path.parent.parent.name for path in opened} == {"date=2027-01-16"}
+
+
+def test_an_event_is_found_at_its_time_though_its_node_was_off_for_days_before_it_was_read(
+    tmp_path: Path,
+) -> None:
+    """The last kernel lines of a boot are read at the next one."""
+    died, back = at(1), at(24 * 5)
+    event = Event(died.time_ns(), died.monotonic_ns(), gpu(0), "xid", {"code": 79})
+    store(tmp_path, [(replace(observed(back), events=(event,)), ())], back)
+    hour = Window(FIRST_DAY, FIRST_DAY + timedelta(hours=2))
+    assert count(Store(tmp_path).table("events", hour)) == 1
 
 
 @pytest.mark.slow
