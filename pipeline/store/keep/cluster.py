@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -146,7 +146,7 @@ class Cluster:
         for key in self._store.names(f"{table}/"):
             if key.endswith(".parquet") and _hour_us(key) is not None:
                 raw[f"{ROOT}/{PurePosixPath(key).parent}"].append(key)
-        return _Table(compacted, newest(self._store, compacted), raw)
+        return _Table(compacted, newest(self._store, _unfinished(compacted, raw)), raw)
 
     def _closed(self, table: str, found: _Table) -> Iterator[Hour]:
         """Hours that are over and have new sources."""
@@ -276,8 +276,12 @@ class Cluster:
         """
         for key in compacted:
             path = PurePosixPath(key)
-            manifest = manifests.get(str(path.parent), Manifest())
-            if path.name in manifest.files or generation_of(path.name) == manifest.generation:
+            manifest = manifests.get(str(path.parent))
+            if (
+                manifest is None
+                or path.name in manifest.files
+                or generation_of(path.name) == manifest.generation
+            ):
                 continue
             since_us = (
                 manifest.parts[-1].written_us
@@ -286,6 +290,18 @@ class Cluster:
             )
             if since_us + ORPHAN_US <= self._now_us:
                 self._store.remove(key)
+
+
+def _unfinished(compacted: Sequence[str], raw: Mapping[str, object]) -> list[str]:
+    """Names in the hours that may have something to add or to remove: those with nodes' files,
+    which stay longer than anything that no manifest names, and those with several manifests. The
+    others are thousands, and each is a request.
+    """
+    manifests = Counter(
+        str(path.parent) for path in map(PurePosixPath, compacted) if generation_of(path.name)
+    )
+    hours = {*raw, *(folder for folder, count in manifests.items() if count > 1)}
+    return [key for key in compacted if str(PurePosixPath(key).parent) in hours]
 
 
 def _can_merge(path: Path, table: str, done: Merged) -> bool:

@@ -27,7 +27,7 @@ from pipeline.store.files.live import REPLACES, TRIES, live_of_day
 from pipeline.store.files.parquet import ForeignError, named, opened
 from pipeline.store.files.unsealed import unsealed
 from pipeline.store.files.wal import segments
-from pipeline.store.remote.manifest import live_objects
+from pipeline.store.remote.manifest import Sized, listed, live_among
 from pipeline.store.remote.objects import Objects, RefusedError
 
 # an object up to this size is fetched in one request: sealed files have some 100 kB
@@ -129,7 +129,8 @@ class Bucket:
 
     def __init__(self, store: Objects, name: str) -> None:
         self._store, self._name = store, name
-        self._keys: dict[str, dict[int, list[tuple[str, int]]]] = {}
+        # of each day of a table: what a cluster's compactor made, and the nodes' own
+        self._listed: dict[str, dict[int, tuple[Sized, Sized]]] = {}
 
     def logged(self) -> dict[str, pa.Table]:
         """Nodes keep their logs to themselves."""
@@ -137,22 +138,28 @@ class Bucket:
 
     def days(self, table: str) -> list[int]:
         """By a listing of the table, and one of what a cluster's compactor made of it."""
-        found: dict[int, list[tuple[str, int]]] = {}
-        try:
-            live = live_objects(self._store, f"{table}/")
-        except ValueError as error:
-            # a manifest that cannot be read: what counts is not known, so nothing is guessed
-            raise RefusedError("other", str(error)) from error
-        for key, size in live:
-            if (begin := day_us(Path(_date(key)))) is not None:
-                found.setdefault(begin, []).append((key, size))
-        self._keys[table] = found
+        found: dict[int, tuple[Sized, Sized]] = {}
+        for number, keys in enumerate(listed(self._store, f"{table}/")):
+            for key, size in keys:
+                if (begin := day_us(Path(_date(key)))) is not None:
+                    found.setdefault(begin, ([], []))[number].append((key, size))
+        self._listed[table] = found
         return sorted(found)
 
     @contextmanager
     def day(self, table: str, begin_us: int, hours: Collection[int]) -> Iterator[list[Stored]]:
         """As listed, without what compacted files replace."""
-        files = {key: self._stored(key, size) for key, size in self._keys[table][begin_us]}
+        # manifests of other hours are not asked for: a store has thousands
+        compacted, own = (
+            [one for one in some if (hour := hour_of(Path(one[0]).parent)) is None or hour in hours]
+            for some in self._listed[table][begin_us]
+        )
+        try:
+            live = live_among(self._store, compacted, own)
+        except ValueError as error:
+            # a manifest that cannot be read: what counts is not known, so nothing is guessed
+            raise RefusedError("other", str(error)) from error
+        files = {key: self._stored(key, size) for key, size in live}
         replaced: set[str] = set()
         for key, file in files.items():
             if file.hour is None:
@@ -161,11 +168,7 @@ class Bucket:
                     for name in _replaces(file, table)
                     if _same_owner(name, file)
                 }
-        yield [
-            file
-            for key, file in files.items()
-            if key not in replaced and (file.hour is None or file.hour in hours)
-        ]
+        yield [file for key, file in files.items() if key not in replaced]
 
     def _stored(self, key: str, size: int) -> Stored:
         small = size <= WHOLE_BYTES

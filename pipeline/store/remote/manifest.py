@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 
 from pipeline.store.remote.objects import Objects
 
 ROOT = "compacted"
+AT_ONCE = 8  # requests; more only queue at the store
 FORMAT = 1
 _NAME = re.compile(r"manifest-(\d{6})\.json")
 
@@ -109,19 +111,34 @@ def live_objects(store: Objects, prefix: str) -> list[tuple[str, int]]:
 
     Each row is in one of them. ValueError names a manifest that cannot be read.
     """
-    compacted = [key for key, _ in store.sizes(f"{ROOT}/{prefix}")]
-    manifests = newest(store, compacted)
+    return live_among(store, *listed(store, prefix))
+
+
+Sized = list[tuple[str, int]]  # names of objects and their bytes
+
+
+def listed(store: Objects, prefix: str) -> tuple[Sized, Sized]:
+    """What lies below a table's folder in a cluster's compacted part, and of the nodes' own.
+
+    In this order: an own file goes long after a manifest that covers it came.
+    """
+    return list(store.sizes(f"{ROOT}/{prefix}")), list(store.sizes(prefix))
+
+
+def live_among(store: Objects, compacted: Sized, own: Sized) -> Sized:
+    """Those objects that count of some hours, all of whose objects were ``listed``. Errors as
+    ``live_objects``.
+    """
+    manifests = newest(store, [key for key, _ in compacted])
     covered = {
         f"{folder.removeprefix(ROOT)[1:]}/{name}"
         for folder, manifest in manifests.items()
         for name in manifest.covered
     }
-    own = [
-        (key, size)
-        for key, size in store.sizes(prefix)
-        if key.endswith(".parquet") and key not in covered
+    counts = [
+        (key, size) for key, size in own if key.endswith(".parquet") and key not in covered
     ]
-    return own + [
+    return counts + [
         (f"{folder}/{name}", size)
         for folder, manifest in manifests.items()
         for name, size in manifest.files.items()
@@ -139,11 +156,14 @@ def newest(store: Objects, keys: Iterable[str]) -> dict[str, Manifest]:
         generation = generation_of(path.name)
         if generation:
             latest[str(path.parent)] = max(generation, latest.get(str(path.parent), 0))
-    found = {}
-    for folder, generation in sorted(latest.items()):
-        key = f"{folder}/{name_of(generation)}"
+
+    def read(item: tuple[str, int]) -> Manifest:
+        key = f"{item[0]}/{name_of(item[1])}"
         try:
-            found[folder] = Manifest.from_json(store.get(key))
+            return Manifest.from_json(store.get(key))
         except ValueError as error:
             raise ValueError(f"{key}: {error}") from error
-    return found
+
+    folders = sorted(latest.items())
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return {folder: one for (folder, _), one in zip(folders, pool.map(read, folders), strict=True)}

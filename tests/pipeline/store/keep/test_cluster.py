@@ -127,6 +127,28 @@ def test_each_closed_hour_becomes_one_file_that_holds_every_row_once(fleet: Flee
 
 
 @pytest.mark.slow
+def test_manifests_of_hours_that_are_done_or_not_asked_about_are_not_read(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store of a year has thousands of hours, and each is a request."""
+    fleet.compact()
+    fleet.compact(72 + EXPIRE_US / HOUR_US)  # the nodes' files go
+    got: list[str] = []
+    get = Directory.get
+
+    def watched(self: Directory, key: str) -> bytes:
+        got.append(key)
+        return get(self, key)
+
+    monkeypatch.setattr(Directory, "get", watched)
+    fleet.compact(200)
+    assert got == []
+    answer = Store(fleet.root).sql("SELECT * FROM node WHERE time >= '2027-01-15 05:00'")
+    assert len(answer) > 0
+    assert [key for key in got if "hour=01" in key] == []
+
+
+@pytest.mark.slow
 def test_an_hour_that_is_not_closed_is_left_alone(fleet: Fleet) -> None:
     """Nodes seal and send within another hour where all is well."""
     fleet.compact(2.99)
