@@ -216,11 +216,11 @@ def _shrink(
         if used <= most * (1 - HEADROOM):
             return
         for file in files:
-            if file.tier and is_newer(file.path):
+            # what the outbox has a link to stays until it is sent: it would free nothing
+            if file.tier and (file.path.stat().st_nlink > 1 or is_newer(file.path)):
                 continue
-            shared = file.path.stat().st_nlink > 1  # its bytes stay in the outbox
             _remove(over, removed, file, "budget_not_uploaded" if waits else "budget")
-            used -= 0 if shared else file.size
+            used -= file.size
 
 
 def _remove(over: Pass, removed: Removed, file: Sealed, reason: str) -> None:

@@ -181,7 +181,7 @@ def test_what_the_object_store_does_not_have_goes_last_and_is_counted_apart(tmp_
 
 
 def test_a_link_in_the_outbox_counts_once_and_frees_nothing(tmp_path: Path) -> None:
-    """Removing one of two names of a file is not mistaken for room."""
+    """Removing one of two names of a file is not mistaken for room: the other one stays too."""
     house = House(tmp_path)
     shared, alone = house.put("gpu", 0, 1, blocks=8), house.put("gpu", 0, 2, blocks=8)
     link = tmp_path / "outbox/routine/gpu/x.parquet"
@@ -190,6 +190,11 @@ def test_a_link_in_the_outbox_counts_once_and_frees_nothing(tmp_path: Path) -> N
     assert sum(sizes(tmp_path).values()) == 16 * BLOCK
     retain(later(tmp_path), Policy(0, 0, 0, 0, max_bytes=12 * BLOCK))
     assert (alone.exists(), sum(sizes(tmp_path).values())) == (False, 8 * BLOCK)
+    assert not retain(later(tmp_path), Policy(0, 0, 0, 0, max_bytes=BLOCK)).paths
+    assert shared.exists()
+    link.unlink()  # it was sent
+    retain(later(tmp_path), Policy(0, 0, 0, 0, max_bytes=BLOCK))
+    assert not shared.exists()
 
 
 def test_the_default_budget_is_20_gib_or_a_tenth_of_the_disk(tmp_path: Path) -> None:
