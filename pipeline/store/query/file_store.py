@@ -173,21 +173,39 @@ class Bucket:
     def _stored(self, key: str, size: int) -> Stored:
         small = size <= WHOLE_BYTES
         source = partial(self._whole, key) if small else partial(self._ranges, key, size)
-        return Stored(Path(f"{self._name}/{key}"), hour_of(Path(key).parent), source)
+        return Stored(self._path(key), hour_of(Path(key).parent), source)
 
     def _whole(self, key: str) -> Any:
-        return pa.BufferReader(self._store.get(key))
+        with _there(self._path(key)):
+            return pa.BufferReader(self._store.get(key))
 
     def _ranges(self, key: str, size: int) -> Any:
-        return pa.PythonFile(_Ranges(self._store, key, size), mode="r")
+        return pa.PythonFile(_Ranges(self._store, key, size, self._path(key)), mode="r")
+
+    def _path(self, key: str) -> Path:
+        return Path(f"{self._name}/{key}")
+
+
+@contextmanager
+def _there(path: Path) -> Iterator[None]:
+    """An object that has gone is that of one file: rules of a bucket may remove what a manifest
+    names.
+    """
+    try:
+        yield
+    except RefusedError as error:
+        if error.cause != "no_bucket":
+            raise
+        raise ForeignError(path, "the store no longer has it") from error
 
 
 class _Ranges(io.RawIOBase):
-    """An object as a file: every read is a request."""
+    """An object as a file: every read is a request. ``path`` names it in errors."""
 
-    def __init__(self, store: Objects, key: str, size: int) -> None:
+    def __init__(self, store: Objects, key: str, size: int, path: Path) -> None:
         super().__init__()
         self._store, self._key, self._size, self._at = store, key, size, 0
+        self._path = path
 
     def readable(self) -> bool:
         return True
@@ -204,7 +222,8 @@ class _Ranges(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         length = min(size if size >= 0 else self._size, self._size - self._at)
-        data = self._store.part(self._key, self._at, length) if length > 0 else b""
+        with _there(self._path):
+            data = self._store.part(self._key, self._at, length) if length > 0 else b""
         self._at += len(data)
         return data
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -9,7 +10,9 @@ from pathlib import Path, PurePosixPath
 from pipeline.store.files.layout import folder, may_hold
 from pipeline.store.files.slice import Window
 from pipeline.store.remote.manifest import ROOT, live_objects
-from pipeline.store.remote.objects import Objects
+from pipeline.store.remote.objects import Objects, RefusedError
+
+log = logging.getLogger("tocsin.store")
 
 AT_ONCE = 8  # requests; more only queue at the store
 
@@ -32,13 +35,21 @@ def fetch(
         if not _local(root, key).exists()
     ]
 
-    def copy(key: str) -> None:
-        data = store.get(key)
+    def copy(key: str) -> bool:
+        try:
+            data = store.get(key)
+        except RefusedError as error:
+            if error.cause != "no_bucket":
+                raise
+            # rules of a bucket may remove what a manifest names
+            log.warning("left out: %s: the store no longer has it", key)
+            return False
         _local(root, key).parent.mkdir(parents=True, exist_ok=True)
         _local(root, key).write_bytes(data)
+        return True
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return len(list(pool.map(copy, keys)))
+        return sum(pool.map(copy, keys))
 
 
 def _local(root: Path, key: str) -> Path:

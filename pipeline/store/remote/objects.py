@@ -154,8 +154,6 @@ class Directory:
         """Size of a file."""
         try:
             return (self._root / key).stat().st_size
-        except FileNotFoundError as error:
-            raise RefusedError("no_bucket", str(error)) from error
         except OSError as error:
             raise self._refused(error) from error
 
@@ -211,7 +209,7 @@ class Directory:
     @staticmethod
     def _refused(error: OSError) -> RefusedError:
         cause = "denied" if isinstance(error, PermissionError) else "server_error"
-        return RefusedError(cause, str(error))
+        return RefusedError("no_bucket" if isinstance(error, FileNotFoundError) else cause, str(error))
 
 
 class Bucket:

@@ -31,6 +31,7 @@ from pipeline.store.keep.seal import seal
 from pipeline.store.query import file_store as places
 from pipeline.store.query import scan
 from pipeline.store.query.store import SqlError, Store, Window
+from pipeline.store.remote.fetch import fetch
 from pipeline.store.remote.objects import RefusedError, open_objects
 from pipeline.store.remote.upload_plan import Target
 from tests.fakes import FakeClock, gpu, observed
@@ -488,8 +489,8 @@ def test_an_answer_can_be_written_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_directory_that_a_cluster_shares_counts_each_row_once(tmp_path: Path) -> None:
-    """Nodes' own files, those of the cluster's compactor, both, and the latter alone; a manifest
-    that is damaged is an error.
+    """Nodes' own files, those of the cluster's compactor, both, and the latter alone; a file that
+    has gone is named, and a manifest that is damaged is an error.
     """
     whole = two_days(tmp_path)
     (tmp_path / "scratch").mkdir()
@@ -502,6 +503,15 @@ def test_a_directory_that_a_cluster_shares_counts_each_row_once(tmp_path: Path) 
         ).compact()
         assert count(Store(tmp_path).table("ib_port")) == expected
     assert not list((tmp_path / "ib_port").rglob("*.parquet"))
+    gone = next((tmp_path / "compacted" / "ib_port").rglob("*.parquet"))
+    hour = str(gone.parent.relative_to(tmp_path / "compacted"))
+    gone.unlink()  # as a rule of the bucket may
+    store_of_rest = Store(tmp_path)
+    assert 0 < count(store_of_rest.table("ib_port")) < expected
+    assert [why.endswith("the store no longer has it") for why in store_of_rest.left_out] == [True]
+    copied = fetch(open_objects(Target(str(tmp_path))), tmp_path / "copy", ["ib_port"], None)
+    assert copied > 0
+    assert not list((tmp_path / "copy" / hour).glob("*.parquet"))
     manifest = next((tmp_path / "compacted" / "ib_port").rglob("manifest-*.json"))
     manifest.write_text("{")
     with pytest.raises(RefusedError, match="manifest-"):
