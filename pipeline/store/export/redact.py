@@ -7,6 +7,8 @@ out; in others its name is masked.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -17,7 +19,9 @@ import pyarrow as pa
 from pipeline.catalog import EVENTS, device_job
 
 MASK = "***"
-HIDDEN = ("process", "pid", "cgroup", "task_cgroup")
+HIDDEN = ("process", "pid", "own_pid", "cgroup", "task_cgroup")
+# within the documents of events: numbers of processes, lines of a job's log and of its code
+PIDS, LINES = ("pid", "own_pid"), ("text", "frame")
 OF_PEOPLE = ("user", "note")  # of those who took an incident on, or a device out of service
 # what users call their work
 OF_JOBS = {"job_started": ("name",), "pod_ended": ("pod", "container")}
@@ -64,6 +68,10 @@ class Redaction:
         kept = {k: v for k, v in attributes.items() if k not in left_out}
         if "job" in kept:
             kept["job"] = self.text(str(kept["job"]))
+        if "report" in kept:  # it joins events, and is made of the job, its log and a process
+            kept["report"] = hashlib.sha256(str(kept["report"]).encode()).hexdigest()[:16]
+        if "document" in kept:
+            kept["document"] = self._document(str(kept["document"]))
         if "text" in kept:
             about_process = kind not in KEPT_LINES and kind in _OF_PROCESSES
             kept["text"] = MASK if about_process else self.text(str(kept["text"]))
@@ -73,6 +81,9 @@ class Redaction:
         """Rows of a table of the store as they may leave."""
         if "device" in rows.column_names:
             rows = _with(rows, "device", _each(self.text, rows["device"].to_pylist()))
+        if "device_attributes" in rows.column_names:
+            about = _each(self._facts, rows["device_attributes"].to_pylist())
+            rows = _with(rows, "device_attributes", about)
         if name == "events":
             kinds, given = rows["kind"].to_pylist(), rows["attributes"].to_pylist()
             masked = [
@@ -102,8 +113,33 @@ class Redaction:
             ]
             rows = _with(rows, "evidence", evidence)
         if name == "reads":
-            rows = _with(rows, "error", _each(self.text, rows["error"].to_pylist()))
+            for column in ("error", "unread"):
+                rows = _with(rows, column, _each(self.text, rows[column].to_pylist()))
         return rows
+
+    def _facts(self, text: str) -> str:
+        """Host and facts of a device, as events and findings have them."""
+        host, facts = orjson.loads(text)
+        kept = {k: v for k, v in facts.items() if k not in device_job.PERSONAL}
+        return _json([host, {k: self.text(v) if k == "job" else v for k, v in kept.items()}])
+
+    def _document(self, text: str) -> str:
+        try:
+            return json.dumps(self._masked("", json.loads(text)), separators=(",", ":"))
+        except ValueError:  # damaged: what is in it is not known
+            return MASK
+
+    def _masked(self, name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._masked(key, one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self._masked(name, one) for one in value]
+        if name in PIDS:
+            return MASK if isinstance(value, str) else -1
+        if not isinstance(value, str):
+            return value
+        is_path = name == "origin" and "/" in value
+        return MASK if value and (name in LINES or is_path) else self.text(value)
 
 
 _OF_PROCESSES = {

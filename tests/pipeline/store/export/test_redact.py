@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from json import loads
 
-from pipeline.finding import Incident
+from pipeline.finding import Finding, Incident
 from pipeline.frame import Device, frame_of
+from pipeline.nccl.hit import Hit
+from pipeline.nccl.member import Member
+from pipeline.nccl.report import Communicator, Report
+from pipeline.nccl.wire import events_of, line_event
+from pipeline.observation import Event
 from pipeline.store.export.redact import MASK, Redaction
 from pipeline.store.files.tables import Gathered
 from tests.fakes import START_NS, FakeClock, gpu, observed
@@ -48,6 +53,35 @@ def test_what_a_job_is_called_is_left_out() -> None:
     """Its number stays."""
     facts = {"job": "71", "gpus": "GPU-1", "user": "1000", "name": "secret"}
     assert Redaction().attributes("job_started", facts) == {"job": "71", "gpus": "GPU-1"}
+
+
+def test_what_a_job_wrote_and_its_processes_do_not_leave_in_documents_and_facts() -> None:
+    """Of NCCL's events and findings; ranks, errors, hosts and what joins the events stay."""
+    job = Device("n1", "job", "ml/llm.1a2b3c4d", {"job": "ml/llm.1a2b3c4d", "user": "ada"})
+    hit = Hit(
+        "ibv", "link", "peer", host="n1", pid=4711, text="ada's secret", origin="/home/ada/job.log"
+    )
+    report = Report(
+        "flight_recorder",
+        "/home/ada/dump",
+        job="ml/llm.1a2b3c4d",
+        communicators=(Communicator("c0", 2, (Member(1, host="n2", pid=4712),)),),
+    )
+    events = [line_event(hit, job, START_NS, job=job.id), *events_of(report, job, START_NS)]
+    events.append(Event(START_NS, 0, job, "nccl_process_found", {"own_pid": 4713, "job": job.id}))
+    stall = Finding("f", job, "nccl", "onset", "page", START_NS, START_NS, "Stalls.", "RESTART_APP")
+    gathered = Gathered()
+    gathered.add(replace(observed(FakeClock()), events=tuple(events)), (stall,))
+    tables = {name: Redaction().table(name, rows) for name, rows in gathered.tables()}
+    rows = {name: tables[name].to_pylist() for name in ("events", "findings")}
+    for word in ("ada", "secret", "471", "llm"):
+        assert word not in str(rows)
+    line, head, communicator, _ = (
+        loads(row["attributes"]) for row in sorted(rows["events"], key=lambda row: int(row["n"]))
+    )
+    assert loads(line["document"])["host"] == "n1"
+    assert head["report"] == communicator["report"]
+    assert loads(communicator["document"])["members"][0]["host"] == "n2"
 
 
 def test_whose_job_it_was_stays_here() -> None:
