@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -218,6 +218,20 @@ def sync_folder(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Everything below a folder that is no folder, in no order, without folders that may not be
+    entered. One that goes meanwhile is left out, at which ``Path.rglob`` fails. OSError where one
+    cannot be read.
+    """
+
+    def failed(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | PermissionError):
+            raise error
+
+    for place, _, names in os.walk(folder, onerror=failed):
+        yield from (Path(place, name) for name in names)
 
 
 def dates_of(root: Path, table: str) -> list[Path]:

@@ -22,7 +22,15 @@ from itertools import groupby
 from pathlib import Path
 
 from pipeline.catalog import KINDS
-from pipeline.store.files.layout import DAY_US, HOUR_US, dates_of, day_us, hour_of, is_ours
+from pipeline.store.files.layout import (
+    DAY_US,
+    HOUR_US,
+    dates_of,
+    day_us,
+    files_below,
+    hour_of,
+    is_ours,
+)
 from pipeline.store.files.parquet import is_newer
 from pipeline.store.files.schema import BUCKETS_S, TABLES
 from pipeline.store.keep.generations import Pass
@@ -163,8 +171,8 @@ def sizes(root: Path) -> dict[str, int]:
         *OTHERS,
     ]
     for name in names:
-        for path in (root / name).rglob("*"):
-            with suppress(FileNotFoundError):
+        for path in files_below(root / name):
+            with suppress(FileNotFoundError):  # sealed or sent meanwhile
                 stat = path.lstat()
                 if path.is_file() and stat.st_ino not in known:
                     known.add(stat.st_ino)

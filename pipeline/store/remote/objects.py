@@ -17,10 +17,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from pipeline.store.files.layout import sync_folder
+from pipeline.store.files.layout import files_below, sync_folder
 from pipeline.store.remote.upload_plan import Target, scheme
 
 # AWS' "Error responses" (S3 API reference); the same codes are used by compatible stores.
@@ -165,15 +166,15 @@ class Directory:
         """The same with their sizes."""
         try:
             self._there()
-            found = [
-                p
-                for p in (self._root / prefix).rglob("*")
-                if not p.name.startswith(".") and p.is_file()
-            ]
-            sized = sorted((p.relative_to(self._root).as_posix(), p.stat().st_size) for p in found)
+            sized = []
+            for path in files_below(self._root / prefix):
+                with contextlib.suppress(FileNotFoundError):  # removed by a compactor meanwhile
+                    stat = path.stat()
+                    if S_ISREG(stat.st_mode) and not path.name.startswith("."):
+                        sized.append((path.relative_to(self._root).as_posix(), stat.st_size))
         except OSError as error:
             raise self._refused(error) from error
-        yield from sized
+        yield from sorted(sized)
 
     def get(self, key: str) -> bytes:
         """A file."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.catalog import KINDS
-from pipeline.store.files.layout import make_folder, sync_folder
+from pipeline.store.files.layout import files_below, make_folder, sync_folder
 
 FOLDER = "outbox"
 Class = Literal["page", "routine"]
@@ -98,11 +98,13 @@ def still_pending(root: Path) -> Callable[[Path], bool]:
 def _files(outbox: Path) -> Iterator[Pending]:
     urgencies: tuple[Class, ...] = ("page", "routine")
     for urgency in urgencies:
-        for path in (outbox / urgency).glob("*/date=*/hour=*/*.parquet"):
-            with contextlib.suppress(FileNotFoundError):
+        for path in files_below(outbox / urgency):
+            key = path.relative_to(outbox / urgency)
+            if not key.match("*/date=*/hour=*/*.parquet"):
+                continue
+            with contextlib.suppress(FileNotFoundError):  # sent meanwhile
                 stat = path.stat()
-                key = path.relative_to(outbox / urgency).as_posix()
-                yield Pending(key, path, urgency, stat.st_size, stat.st_mtime)
+                yield Pending(key.as_posix(), path, urgency, stat.st_size, stat.st_mtime)
 
 
 def _age(pending: Pending) -> tuple[str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pipeline.store.files.layout import settle, write_whole
+from pipeline.store.files.layout import files_below, settle, write_whole
 
 Calls = list[tuple[str, str]]
 
@@ -88,3 +89,15 @@ def test_a_file_that_went_before_it_was_settled_is_an_error(tmp_path: Path) -> N
     """What is gone must not count as done."""
     with pytest.raises(FileNotFoundError):
         settle([tmp_path / "a"])
+
+
+def test_files_are_listed_on_where_a_folder_goes_meanwhile(tmp_path: Path) -> None:
+    """A compactor or an upload removes folders that are empty."""
+    for name in ("here", "a/x/gone", "b/kept"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = files_below(tmp_path)
+    assert next(found).name == "here"
+    shutil.rmtree(tmp_path / "a")
+    assert [path.name for path in found] == ["kept"]
+    assert list(files_below(tmp_path / "nowhere")) == []

@@ -367,6 +367,17 @@ def test_a_shared_directory_takes_each_name_once(tmp_path: Path) -> None:
     assert [p.name for p in share.rglob("*")] == ["gpu", "a.parquet"]
 
 
+def test_a_file_that_a_compactor_removes_while_a_shared_directory_is_listed_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question goes on: what was removed is in the compacted files."""
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu/a").write_bytes(b"12")
+    found = [tmp_path / "gpu/a", tmp_path / "gpu/gone"]
+    monkeypatch.setattr("pipeline.store.remote.objects.files_below", lambda _: iter(found))
+    assert list(open_objects(Target(str(tmp_path))).sizes("gpu/")) == [("gpu/a", 2)]
+
+
 def test_a_directory_that_is_not_mounted_is_not_created(tmp_path: Path) -> None:
     """Filling the local disk under a mount point would be worse than waiting."""
     file = tmp_path / "f"
