@@ -25,9 +25,10 @@ from pipeline.store.files.parquet import (
     NewerFileError,
     Writer,
     columns_in,
+    conform,
     opened,
 )
-from pipeline.store.files.schema import TABLES, schema
+from pipeline.store.files.schema import BEGIN, TABLES, schema
 from pipeline.store.keep.changes import changes_only
 from pipeline.store.remote.manifest import ROOT, Manifest, Part, generation_of, name_of, newest
 from pipeline.store.remote.objects import Objects
@@ -306,14 +307,17 @@ def _unfinished(compacted: Sequence[str], raw: Mapping[str, object]) -> list[str
 
 def _can_merge(path: Path, table: str, done: Merged) -> bool:
     """Whether a source can be merged, every page is looked at; entered in ``done`` where it is
-    damaged, or of a newer layout or catalogue. OSError where the disk fails here.
+    damaged, no file of ours, or of a newer layout or catalogue: one node's file must not stop the
+    merging of others. OSError where the disk fails here.
     """
     try:
         with opened(path, table) as file:
             if not set(file.schema_arrow.names) <= set(schema(table).names):
                 raise NewerFileError(path, "has columns of a newer catalogue")
             for group in range(file.num_row_groups):
-                file.read_row_group(group)
+                rows = conform(file.read_row_group(group), table)
+                if any(rows[column].null_count for column, *_ in BEGIN):
+                    raise ForeignError(path, "has rows without a time, host, device or number")
     except DiskError:  # of the copy: the source may be whole
         raise
     except NewerFileError:

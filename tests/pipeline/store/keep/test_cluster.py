@@ -395,6 +395,28 @@ def test_a_disk_that_fails_under_a_compactor_damages_no_source(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("time", pa.array(["noon"])), ("host", pa.nulls(1, pa.string()))],
+)
+def test_a_file_with_other_types_or_without_hosts_is_damaged_and_stops_no_other(
+    fleet: Fleet, column: str, values: pa.Array
+) -> None:
+    """Every node may add files to the store, and other programs too."""
+    before = rows(fleet.objects)
+    own = fleet.files("node/*/hour=01/*-n1-*.parquet")[0]
+    table = pq.read_table(own, partitioning=None).slice(0, 1)
+    place = table.schema.get_field_index(column)
+    foreign = table.set_column(place, column, values).replace_schema_metadata(
+        pq.read_schema(own).metadata
+    )
+    name = "c1-n9-b-0000000000000001.parquet"
+    pq.write_table(foreign, own.with_name(name), store_schema=False)
+    assert list(fleet.compact().damaged) == [name]
+    assert rows(fleet.objects) == before
+
+
+@pytest.mark.slow
 def test_a_manifest_that_cannot_be_read_is_named_and_its_table_left_alone(fleet: Fleet) -> None:
     """Guessing would double rows or lose them: readers and the compactor say which one it is."""
     fleet.compact()
