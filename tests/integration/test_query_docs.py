@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -30,14 +31,16 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A day of two GPUs with errors and a driver reload."""
+    """A day of two GPUs with errors, a driver reload, and a boot whose id sorts before the first."""
     root, clock = tmp_path_factory.mktemp("store"), at(3)
-    counts = [0, 0, 2, 5, 0, 1, 1, 4]
+    counts = [0, 0, 2, 5, 0, 1, 1, 4, 6, 7]
     whole: list[Seen] = [
         (observed(clock, _frame(clock, second, count), seq=second), ())
         for second, count in enumerate(counts)
     ]
-    store(root, whole, clock)
+    later_boot = [(replace(one, boot_id="another"), found) for one, found in whole[8:]]
+    store(root, whole[:8], clock)
+    store(root, later_boot, clock)
     compact(later(root))
     return root
 
@@ -71,7 +74,7 @@ def test_duckdb_answers_as_we_do(day: Path, text: str) -> None:
     assert {device: (t, int(n)) for device, t, n in rows} == {
         d: (hottest[d], corrected[d]) for d in hottest
     }
-    assert corrected[gpu(0).id] == 5 + 1 + 3
+    assert corrected[gpu(0).id] == 5 + 1 + 3 + 2 + 1
 
 
 @pytest.mark.slow
