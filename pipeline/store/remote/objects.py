@@ -94,6 +94,14 @@ class Objects(WriteOnce, Protocol):
         ...
 
 
+def _local(file: Path) -> bytes:
+    """A file of this machine. RefusedError (local), which says nothing about the store."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise RefusedError("local", str(error)) from error
+
+
 def open_objects(target: Target) -> Objects:
     """The store of a target.
 
@@ -121,7 +129,7 @@ class Directory:
 
     def put(self, key: str, file: Path) -> bool:
         """Scratch file, fsync, then a hard link, which fails where the name is taken."""
-        target = self._root / key
+        data, target = _local(file), self._root / key
         try:
             self._there()
             if target.exists():
@@ -129,7 +137,7 @@ class Directory:
             target.parent.mkdir(parents=True, exist_ok=True)
             scratch = target.with_name(f".{target.name}.{os.getpid()}.new")
             try:
-                return self._copy(file.read_bytes(), scratch, target)
+                return self._copy(data, scratch, target)
             finally:
                 scratch.unlink(missing_ok=True)
         except OSError as error:
@@ -242,10 +250,7 @@ class Bucket:
         cannot know whether it was done. Here the second try would find it done, and say
         False, so a broken connection is tried once more.
         """
-        try:
-            data = file.read_bytes()
-        except OSError as error:
-            raise RefusedError("local", str(error)) from error
+        data = _local(file)
         try:
             return self._create(key, data)
         except RefusedError as error:

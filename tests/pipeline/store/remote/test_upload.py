@@ -4,6 +4,7 @@ failing store is left alone.
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -376,6 +377,26 @@ def test_a_file_that_a_compactor_removes_while_a_shared_directory_is_listed_is_l
     found = [tmp_path / "gpu/a", tmp_path / "gpu/gone"]
     monkeypatch.setattr("pipeline.store.remote.objects.files_below", lambda _: iter(found))
     assert list(open_objects(Target(str(tmp_path))).sizes("gpu/")) == [("gpu/a", 2)]
+
+
+def test_a_file_that_the_local_disk_cannot_read_is_no_fault_of_a_shared_directory(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are sent."""
+    for seq in (1, 2):
+        node.seal(seq, "gpu")
+    damaged, read = outbox.waiting(node.root)[0].path, Path.read_bytes
+
+    def reading(path: Path) -> bytes:
+        if path == damaged:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", reading)
+    (tmp_path / "share").mkdir()
+    plan = Plan(Target(str(tmp_path / "share")))
+    report = upload(node.root, plan, node.clock, node.rng)
+    assert (report.sent_files, report.failures) == (1, {"local": 1})
 
 
 def test_a_directory_that_is_not_mounted_is_not_created(tmp_path: Path) -> None:
