@@ -91,6 +91,10 @@ def _work(
         raise ConfigError(f"storage.path: {url} does not exist")
     if shared or not local:
         return lambda: _cluster(config, executor)
+    manifest: Any = importlib.import_module("pipeline.store.remote.manifest")
+    if (Path(url) / manifest.ROOT).is_dir():
+        # a node's compaction would count rows twice, and hold all nodes to the budget of one
+        raise ConfigError(f"storage.path: {url} is shared by a cluster's nodes: add --shared")
     if executor:
         raise ConfigError("--workers, --ray: a node's own store is compacted by one process")
     return lambda: _node(config, confirmed=confirmed)

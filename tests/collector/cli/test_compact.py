@@ -86,6 +86,15 @@ def test_a_shared_folder_becomes_a_clusters(
     assert "10 hours of tables" in capsys.readouterr().out
 
 
+def test_a_shared_folder_is_not_compacted_as_a_nodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be held to the budget of one node, and its rows would count twice."""
+    (tmp_path / "compacted").mkdir()
+    assert main(["compact", "--once", "--storage.path", str(tmp_path)]) == 2
+    assert "add --shared" in capsys.readouterr().err
+
+
 def test_a_second_compaction_at_the_same_time_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
