@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pipeline.pieces.interface import Executor, Piece, results
 from pipeline.store.keep.cluster import Cluster, Hour, Merged
-from pipeline.store.remote.objects import open_objects
+from pipeline.store.remote.objects import Objects, open_objects
 from pipeline.store.remote.upload_plan import Target
+
+# A merged file of 256 MB goes in one request, which the patience of an agent with its small files
+# would end below 13 MB/s, at each run again.
+MIN_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,15 @@ def compact(target: Target, now_us: int, executor: Executor | None = None) -> Me
         return results(executor, added, pieces)
 
     with TemporaryDirectory(prefix="tocsin-compact-") as scratch:
-        cluster = Cluster(open_objects(target), now_us, Path(scratch))
+        cluster = Cluster(_opened(target), now_us, Path(scratch))
         return cluster.compact(elsewhere if executor else None)
 
 
 def added(task: Task) -> Merged:
     """In a worker: one hour."""
     with TemporaryDirectory(prefix="tocsin-compact-") as scratch:
-        return Cluster(open_objects(task.target), task.now_us, Path(scratch)).add(task.hour)
+        return Cluster(_opened(task.target), task.now_us, Path(scratch)).add(task.hour)
+
+
+def _opened(target: Target) -> Objects:
+    return open_objects(replace(target, timeout_s=max(target.timeout_s, MIN_TIMEOUT_S)))

@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.store.files import footer
-from pipeline.store.keep import cluster
+from pipeline.store.keep import cluster, cluster_pieces
 from pipeline.store.keep.cluster import EXPIRE_US, ORPHAN_US, Cluster, Merged
 from pipeline.store.query.store import Store
 from pipeline.store.remote.manifest import Manifest, live_objects
 from pipeline.store.remote.objects import Directory, Objects
+from pipeline.store.remote.upload_plan import Target
 from tests.fakes import gpu_frame, observed
 from tests.pipeline.store.days import MIDNIGHT_NS, at, seen, two_days
 from tests.pipeline.store.files.test_quarantine import newer
@@ -146,6 +147,22 @@ def test_manifests_of_hours_that_are_done_or_not_asked_about_are_not_read(
     answer = Store(fleet.root).sql("SELECT * FROM node WHERE time >= '2027-01-15 05:00'")
     assert len(answer) > 0
     assert [key for key in got if "hour=01" in key] == []
+
+
+def test_a_merged_file_has_more_time_to_be_sent_than_one_of_an_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """256 MB go in one request."""
+    asked: list[float] = []
+
+    def opened(target: Target) -> Objects:
+        asked.append(target.timeout_s)
+        return Directory(tmp_path)
+
+    monkeypatch.setattr(cluster_pieces, "open_objects", opened)
+    for own in (20.0, 900.0):
+        cluster_pieces.compact(Target(str(tmp_path), timeout_s=own), MIDNIGHT_US)
+    assert asked == [300.0, 900.0]
 
 
 @pytest.mark.slow
