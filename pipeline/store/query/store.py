@@ -32,6 +32,9 @@ from pipeline.store.remote.upload_plan import Target
 TRIES = 3
 _R = TypeVar("_R")
 MAX_ERROR = 300  # characters
+_TIME_HINT = (
+    "; compare time with text, such as time >= '2026-11-20 07:00', or bound the question by --since"
+)
 
 
 class SqlError(ValueError):
@@ -131,7 +134,10 @@ class Store:
             return self.collect(pl.SQLContext(frames, eager=False).execute(text))
         except PolarsError as error:  # polars appends the whole plan
             known = "" if frames else f"; tables are {', '.join(names())}"
-            raise SqlError(_first_words(str(error)) + known) from error
+            words = _first_words(str(error))
+            # NOW(), TIMESTAMP '...' and INTERVAL have no zone in polars
+            about_time = _TIME_HINT if "comparison" in words and "'UTC'" in words else ""
+            raise SqlError(words + known + about_time) from error
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """The answer of a lazy frame of this store.

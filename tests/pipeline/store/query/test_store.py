@@ -389,6 +389,7 @@ def test_sql_joins_tables_and_aggregates(tmp_path: Path) -> None:
         ("SELEC x FROM gpu", "SQL statement"),
         ("SELECT power_watts FROM gpu", "power_watts"),
         ("SELECT 1 FROM nowhere", "tables are gpu"),
+        ("SELECT * FROM node WHERE time > now() - INTERVAL '1 hour'", "compare time with text"),
     ],
 )
 def test_mistakes_in_sql_are_told_in_a_line(tmp_path: Path, text: str, words: str) -> None:
