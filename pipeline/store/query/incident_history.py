@@ -11,6 +11,7 @@ import orjson
 import polars as pl
 
 from pipeline.short_ids import LATEST, UnknownIdError, resolve
+from pipeline.store.query.as_judged import as_judged
 from pipeline.store.query.store import Store
 
 Row = Mapping[str, Any]
@@ -115,4 +116,4 @@ def _histories(rows: Sequence[Row]) -> tuple[FindingHistory, ...]:
 
 def _rows(store: Store, table: str, where: pl.Expr) -> list[Row]:
     found = store.collect(store.table(table).filter(where))
-    return list(found.sort("time", "seq").to_dicts())
+    return list(as_judged(found).to_dicts())

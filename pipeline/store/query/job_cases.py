@@ -11,6 +11,7 @@ import orjson
 import polars as pl
 
 from pipeline.job_names import base
+from pipeline.store.query.as_judged import as_judged
 from pipeline.store.query.job_runs import JobRun
 from pipeline.store.query.store import Store, Window
 
@@ -20,7 +21,7 @@ OF_A_HOST = ("node", "ib_port", "nvswitch")
 
 def incidents_of(store: Store, window: Window, run: JobRun) -> list[Row]:
     """The newest row of each incident, the first that opened first."""
-    rows = store.collect(store.table("incidents", window)).sort("time", "seq").to_dicts()
+    rows = as_judged(store.collect(store.table("incidents", window))).to_dicts()
     newest = {row["id"]: row for row in rows}
     hosts = {span.host for span in run.spans}
     found = [row for row in newest.values() if _touches(row, run, hosts)]
@@ -30,7 +31,7 @@ def incidents_of(store: Store, window: Window, run: JobRun) -> list[Row]:
 def findings_of(store: Store, window: Window, run: JobRun, detectors: Collection[str]) -> list[Row]:
     """The newest row of each finding of some detectors about the job or its parts."""
     asked = store.table("findings", window).filter(pl.col("detector").is_in(list(detectors)))
-    newest = {row["id"]: row for row in store.collect(asked).sort("time", "seq").to_dicts()}
+    newest = {row["id"]: row for row in as_judged(store.collect(asked)).to_dicts()}
     hosts = {span.host for span in run.spans}
     return [
         row

@@ -9,6 +9,7 @@ import orjson
 import polars as pl
 
 from pipeline.arrival_cut import GATEWAY
+from pipeline.store.query.as_judged import as_judged
 from pipeline.store.query.store import Store
 
 Row = Mapping[str, Any]
@@ -36,7 +37,7 @@ def incident_rows(store: Store) -> list[Row]:
     """Every incident as it was last, by when it opened: the table's columns, and ``detectors``,
     names in the order of evidence.
     """
-    incidents = store.collect(store.table("incidents")).sort("time", "seq")
+    incidents = as_judged(store.collect(store.table("incidents")))
     findings = store.collect(store.table("findings").select("id", "detector").unique("id"))
     detector = dict(findings.iter_rows())
     last = {row["id"]: row for row in incidents.iter_rows(named=True)}
@@ -60,10 +61,10 @@ def opening_rows(store: Store, judge: str = GATEWAY) -> list[Row]:
     """
     wanted = ("id", "detector", "value", "expected", "device_attributes", "time", "seq", "boot_id")
     own = store.table("findings").filter(pl.col("host") == judge).select(wanted)
-    findings = store.collect(own).sort("time", "seq")
+    findings = as_judged(store.collect(own))
     boots = findings["boot_id"].unique().to_list()
     reported = store.table("incidents").filter(pl.col("boot_id").is_in(boots))
-    incidents = store.collect(reported).sort("time", "seq")
+    incidents = as_judged(store.collect(reported))
     first = {row["id"]: row for row in reversed(findings.to_dicts())}
     opened = {row["id"]: row for row in reversed(incidents.to_dicts())}
     found: list[Row] = []

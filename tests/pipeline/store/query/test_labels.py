@@ -11,7 +11,8 @@ from pipeline.arrival_cut import GATEWAY
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
-from pipeline.store.query.labels import opening_rows
+from pipeline.store.query.incident_history import history_of
+from pipeline.store.query.labels import incident_rows, opening_rows
 from pipeline.store.query.store import Store
 from tests.pipeline.store.stored import StoreMaker
 
@@ -45,3 +46,26 @@ def test_incidents_of_agents_alone_are_not_what_a_gateway_would_lower(tmp_path: 
     store.add("n1", BEGIN_NS, findings=[FINDING], incidents=[INCIDENT])
     store.close()
     assert opening_rows(Store(tmp_path)) == []
+
+
+@pytest.mark.slow
+def test_an_incident_is_as_it_was_judged_last_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    """A node that boots with its clock hours ahead and closes an incident after it was set right;
+    after a reboot time alone says what came later.
+    """
+    ended = replace(INCIDENT, cleared_ns=BEGIN_NS, ended="the fault is gone")
+    store = StoreMaker(tmp_path)
+    store.add("n1", BEGIN_NS + 7200 * SECOND_NS, findings=[FINDING], incidents=[INCIDENT])
+    store.add("n1", BEGIN_NS, findings=[replace(FINDING, phase="cleared")], incidents=[ended])
+    again = replace(INCIDENT, id="j")
+    store.add("n1", BEGIN_NS, incidents=[again])
+    store.close()
+    after = StoreMaker(tmp_path, boot="a later boot")
+    after.add("n1", BEGIN_NS + SECOND_NS, incidents=[replace(again, cleared_ns=BEGIN_NS)])
+    after.close()
+    last = {row["id"]: row["cleared"] for row in incident_rows(Store(tmp_path))}
+    assert None not in last.values()
+    history = history_of(Store(tmp_path), "i")
+    assert history.incident is not None
+    assert history.incident["ended"] == "the fault is gone"
+    assert [row["phase"] for row in history.findings[0].rows] == ["onset", "cleared"]
