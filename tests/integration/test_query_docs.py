@@ -31,7 +31,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A day of two GPUs with errors, a driver reload, and a boot whose id sorts before the first."""
+    """A day of two GPUs with errors, a driver reload, and a later boot that sorts first."""
     root, clock = tmp_path_factory.mktemp("store"), at(3)
     counts = [0, 0, 2, 5, 0, 1, 1, 4, 6, 7]
     whole: list[Seen] = [

@@ -134,10 +134,10 @@ class Store:
             return self.collect(pl.SQLContext(frames, eager=False).execute(text))
         except PolarsError as error:  # polars appends the whole plan
             known = "" if frames else f"; tables are {', '.join(names())}"
-            words = _first_words(str(error))
+            why = _first_words(str(error))
             # NOW(), TIMESTAMP '...' and INTERVAL have no zone in polars
-            about_time = _TIME_HINT if "comparison" in words and "'UTC'" in words else ""
-            raise SqlError(words + known + about_time) from error
+            about_time = _TIME_HINT if "comparison" in why and "'UTC'" in why else ""
+            raise SqlError(why + known + about_time) from error
 
     def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
         """The answer of a lazy frame of this store.

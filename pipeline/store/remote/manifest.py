@@ -135,9 +135,7 @@ def live_among(store: Objects, compacted: Sized, own: Sized) -> Sized:
         for folder, manifest in manifests.items()
         for name in manifest.covered
     }
-    counts = [
-        (key, size) for key, size in own if key.endswith(".parquet") and key not in covered
-    ]
+    counts = [(key, size) for key, size in own if key.endswith(".parquet") and key not in covered]
     return counts + [
         (f"{folder}/{name}", size)
         for folder, manifest in manifests.items()
@@ -166,4 +164,6 @@ def newest(store: Objects, keys: Iterable[str]) -> dict[str, Manifest]:
 
     folders = sorted(latest.items())
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return {folder: one for (folder, _), one in zip(folders, pool.map(read, folders), strict=True)}
+        return {
+            folder: one for (folder, _), one in zip(folders, pool.map(read, folders), strict=True)
+        }

@@ -218,7 +218,9 @@ class Directory:
     @staticmethod
     def _refused(error: OSError) -> RefusedError:
         cause = "denied" if isinstance(error, PermissionError) else "server_error"
-        return RefusedError("no_bucket" if isinstance(error, FileNotFoundError) else cause, str(error))
+        return RefusedError(
+            "no_bucket" if isinstance(error, FileNotFoundError) else cause, str(error)
+        )
 
 
 class Bucket:
