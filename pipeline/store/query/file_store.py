@@ -117,9 +117,9 @@ class Folder:
         """All opened before the first is read: a file that is replaced and removed
         meanwhile stays readable.
         """
-        date = next(date for date in dates_of(self._root, table) if day_us(date) == begin_us)
-        with ExitStack() as stack:
-            yield _open_all(date, hours, stack, self._footers)
+        dates = [date for date in dates_of(self._root, table) if day_us(date) == begin_us]
+        with ExitStack() as stack:  # a day may have been given up since they were listed
+            yield _open_all(dates[0], hours, stack, self._footers) if dates else []
 
 
 class Bucket:

@@ -401,6 +401,12 @@ def test_mistakes_in_sql_are_told_in_a_line(tmp_path: Path, text: str, words: st
     assert len(str(caught.value)) < 700
 
 
+def test_a_day_that_is_given_up_while_a_question_is_answered_has_no_files(tmp_path: Path) -> None:
+    """The next day follows."""
+    with places.Folder(tmp_path).day("gpu", MIDNIGHT_NS // 1000, range(24)) as files:
+        assert files == []
+
+
 def test_an_empty_store_answers_with_nothing(tmp_path: Path) -> None:
     """Columns and no rows; a folder that does not exist is an error."""
     assert Store(tmp_path).table("gpu").collect().shape == (0, len(scan.columns_of("gpu")))
