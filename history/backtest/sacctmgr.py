@@ -15,6 +15,7 @@ from history.economics.event_rows import LEAST, event_rows
 from pipeline.clock import SECOND_NS
 
 FIELDS = ("NodeName", "Start", "End", "State", "Reason", "User")
+HEADS = {"TimeStart": "Start", "TimeEnd": "End"}  # what sacctmgr writes above these fields
 OPEN = ("", "Unknown", "None")
 # States in which a node does not take jobs for a reason of its own (slurm.h, node_states); a node
 # that is idle or allocated is in no event.
@@ -41,7 +42,8 @@ def _rows(path: Path, zone: tzinfo) -> Iterator[Known | None]:
     names: tuple[str, ...] = FIELDS
     before = 0  # lines
     if "NodeName" in head.split("|"):
-        names, text, before = tuple(head.rstrip("|\r").split("|")), rest, 1
+        names = tuple(HEADS.get(name, name) for name in head.rstrip("|\r").split("|"))
+        text, before = rest, 1
     for row in event_rows(text, names):
         where = f"{path}, line {row.line + before}"
         if len(row.cells) < LEAST:
