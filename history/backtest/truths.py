@@ -13,8 +13,11 @@ from pipeline.clock import SECOND_NS
 
 # A drain, its ticket and the reboot are one fault where they begin within a day of one another.
 TOGETHER_NS = EARLY_NS
+# Slurm itself writes "Node unexpectedly rebooted" of a node that crashed.
 PLANNED = re.compile(
-    r"maint|upgrad|updat|reboot|reimag|rebuild|patch|planned|schedul|resv|reserv", re.IGNORECASE
+    r"maint|upgrad|updat|(?<!unexpected )(?<!unexpectedly )reboot|reimag|rebuild"
+    r"|(?<!dis)(?<!des)patch|(?<!un)planned|(?<!un)schedul|resv|reserv",
+    re.IGNORECASE,
 )
 # So many nodes within so long are a roll-out or an outage of what they share, and no fault of each.
 MANY_NODES, MANY_NS = 5, 900 * SECOND_NS

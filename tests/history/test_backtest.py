@@ -295,6 +295,23 @@ def test_planned_work_is_no_fault_to_find() -> None:
     assert not truths.faults(roll_out[:4], history)[0].is_planned
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "Node unexpectedly rebooted",
+        "unexpected reboot",
+        "unplanned outage",
+        "Unscheduled power loss",
+        "prolog: dispatch failed",
+    ],
+)
+def test_what_no_operator_planned_is_a_fault_to_find(cause: str) -> None:
+    """Slurm's own reason of a node that crashed is no announced reboot."""
+    history = judged(reads(range(0, 3601, 15)))
+    (found,) = truths.faults([Known("n1", BEGIN_NS, 0, cause)], history)
+    assert not found.is_planned
+
+
 def test_reboots_and_labels_of_a_history_are_known_too() -> None:
     """Another boot of a node; a verdict `real`; not a boot that is not known."""
     reads_of = [seen(BEGIN_NS + i * HOUR_NS) for i in range(4)]
