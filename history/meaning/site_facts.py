@@ -14,8 +14,13 @@ from history.meaning.labels import LabelMap, Labels
 
 OUT_OF_SERVICE = re.compile(r"down|drain|fail|no_?resp|inval|error", re.IGNORECASE)
 READY = "Ready"
-# In the order in which they are believed. `instance` is the exporter that lists all nodes.
-NODES = ("node", "node_name", "nodename", "Hostname", "hostname")
+# In the order in which they are believed. `instance` is the exporter that lists all nodes. Where a
+# target has such a label itself (honor_labels: false), what it lists is in exported_*.
+NODES = tuple(
+    label
+    for name in ("node", "node_name", "nodename", "Hostname", "hostname")
+    for label in (f"exported_{name}", name)
+)
 MAX_CAUSE = 200  # characters
 
 

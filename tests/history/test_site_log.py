@@ -27,6 +27,12 @@ MS_NS = 1_000_000
         ("kube_node_spec_unschedulable", {"node": "n1", "instance": "ksm:8080"}, 1, "cordoned"),
         ("kube_node_spec_unschedulable", {"node": "n1"}, 0, ""),
         (
+            "kube_node_spec_unschedulable",
+            {"node": "infra-1", "exported_node": "n1"},
+            1,
+            "cordoned",
+        ),
+        (
             "kube_node_status_condition",
             {"node": "n1", "condition": "Ready", "status": "unknown"},
             1,
