@@ -17,7 +17,13 @@ HOUR_MS = 3_600_000
 # source with a single sample the interval is Prometheus' default.
 DEFAULT_MS = 60_000
 STILL_MS = 600_000  # one that has samples to the end is open
-DOWN = re.compile(r"not ready|down|fail|no_?resp", re.IGNORECASE)
+# A state of Kubernetes or Slurm ("down*", "DOWN+DRAIN"). Reasons of drains are free text: a drained
+# node whose reason says that something failed is not down, and its jobs run on.
+DOWN = re.compile(
+    r"not ready|(?:\w+[*~#!%$@^-]?\+)*(?:power\w*_)?"
+    r"(?:down|fail(?:ing)?|no_?resp(?:ond)?|not_responding)[*~#!%$@^-]?(?:\+.*)?",
+    re.IGNORECASE,
+)
 CORDONED = "cordoned"
 SOURCES = ("kubernetes", "slurm")
 
@@ -54,6 +60,6 @@ def outages(log: SiteLog, end_ms: int) -> list[NodeEvent]:
 
 
 def _state(cause: str) -> str:
-    if DOWN.search(cause):
+    if DOWN.fullmatch(cause):
         return "DOWN"
     return "MAINT" if "maint" in cause.lower() else "DRAIN"

@@ -60,6 +60,28 @@ def test_maintenance_that_slurm_shows_is_no_drain() -> None:
     assert [one.is_drained for one in outages(log, END_MS)] == [False, True, False]
 
 
+@pytest.mark.parametrize(
+    ("cause", "is_down"),
+    [
+        ("down*", True),
+        ("DOWN+DRAIN", True),
+        ("IDLE+NOT_RESPONDING", True),
+        ("powered_down", True),
+        ("noresp", True),
+        ("failing", True),
+        ("drained", False),
+        ("GPU 3 failed dcgm diag", False),
+        ("NVLink down", False),
+    ],
+)
+def test_the_reason_of_a_drain_is_no_state(cause: str, is_down: bool) -> None:
+    """A node whose reason names a failure is drained, and works on until its jobs have ended."""
+    log = SiteLog()
+    log.spans.append(["n1", "slurm", cause, BEGIN_MS, BEGIN_MS + HOUR_MS])
+    (one,) = outages(log, END_MS)
+    assert (one.is_down, one.is_drained) == (is_down, not is_down)
+
+
 @pytest.mark.parametrize("every_ms", [15_000, 60_000, 300_000])
 def test_a_span_ends_half_a_scrape_after_its_last(every_ms: int) -> None:
     """Of the interval at which the site scrapes, also after an import was resumed."""
