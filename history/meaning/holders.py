@@ -62,7 +62,9 @@ class Holders:
         pod = _own(labels, "namespace"), _own(labels, "pod")
         if series.name == PHASE:
             if labels.get("phase") == "Running":
-                self._running[pod] = series.times_ms[series.values == 1]
+                # more series of one pod: the exporter was restarted elsewhere, or servers are twins
+                known = self._running.get(pod, series.times_ms[:0])
+                self._running[pod] = np.union1d(known, series.times_ms[series.values == 1])
         elif series.name == REQUESTS:
             if labels.get("resource") == GPUS and (node := _own(labels, "node")):
                 self._pods[pod].append((mapping.nodes.get(node, node), series))
@@ -86,7 +88,8 @@ class Holders:
         for (space, name), requests in self._pods.items():
             own = [one for host, one in requests if host == node]
             if own:
-                count = sum(round(float(one.values[-1])) for one in own)
+                of_each = {_own(one.labels, "container"): round(float(one.values[-1])) for one in own}
+                count = sum(of_each.values())
                 times = np.unique(np.concatenate([one.times_ms for one in own]))
                 running = self._running.get((space, name))
                 if running is not None or self._running:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from history.importing import Progress, bring, find
+from history.meaning.holders import Holders
+from history.meaning.labels import LabelMap
+from history.site.series import Series
 from pipeline.replay import replay
 from tests.history.recorded import Recorded
 from tests.history.site import BEGIN_MS, HOUR_MS, gpu_labels, node, scrapes
@@ -69,6 +73,24 @@ def test_of_a_pod_with_some_gpus_none_is_claimed(tmp_path: Path) -> None:
     assert [name for why, name in done.account.skipped if why.startswith("holds some")] == [
         "job ml/infer-0"
     ]
+
+
+def test_a_pod_holds_its_gpus_once_where_several_exporters_list_it() -> None:
+    """kube-state-metrics that moves has another instance, and the time of both counts."""
+    holders = Holders()
+    for instance, times in (("10.0.0.1:8080", (0, 30_000)), ("10.0.0.2:8080", (60_000, 90_000))):
+        labels = {"namespace": "ml", "pod": "infer-0", "instance": instance}
+        asked = {**labels, "container": "main", "node": "n1", "resource": "nvidia_com_gpu"}
+        for name, more, value in (
+            ("kube_pod_container_resource_requests", asked, 4.0),
+            ("kube_pod_status_phase", {**labels, "phase": "Running"}, 1.0),
+        ):
+            values = np.full(len(times), value)
+            series = Series({**more, "__name__": name}, np.array(times, np.int64), values)
+            holders.take(series, LabelMap())
+    (found,) = holders.of("n1")
+    assert (found.job, found.count) == ("ml/infer-0", 4)
+    assert found.times_ms.tolist() == [0, 30_000, 60_000, 90_000]
 
 
 def test_slurms_jobs_hold_the_gpus_of_their_index(tmp_path: Path) -> None:
