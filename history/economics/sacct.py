@@ -33,7 +33,7 @@ ENDED = frozenset(
         *("REQUEUED", "LAUNCH_FAILED", "SPECIAL_EXIT", "REQUEUE_HOLD"),
     )
 )
-_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
+_GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]+)?=(\d+)")
 
 
 class Run(NamedTuple):
@@ -90,7 +90,7 @@ def runs(text: str) -> list[Run]:
             _time(row["Start"]),
             _time(row["End"]),
             tuple(_hosts(row["NodeList"])),
-            int(match[1]) if (match := _GPUS.search(row["AllocTRES"])) else 0,
+            _gpus(row["AllocTRES"]),
             row.get("User", ""),
             row.get("Account", ""),
             row.get("ExitCode", ""),
@@ -99,6 +99,18 @@ def runs(text: str) -> list[Run]:
         for row in found
         if "." not in row["JobIDRaw"]
     ]
+
+
+def _gpus(allocated: str) -> int:
+    """Those of all types, which a cluster may track beside their types, or not at all
+    (AccountingStorageTRES).
+
+    >>> _gpus("cpu=8,gres/gpu=4,gres/gpu:h100=4"), _gpus("gres/gpu:a100=2,gres/gpu:h100=4")
+    (4, 6)
+    """
+    found = [(kind, int(count)) for kind, count in _GPUS.findall(allocated)]
+    in_all = [count for kind, count in found if not kind]
+    return sum(in_all or (count for _, count in found))
 
 
 class NodeEvent(NamedTuple):

@@ -38,6 +38,14 @@ def test_ends_are_states_with_a_time() -> None:
     assert (crashed.exit_code, crashed.derived_exit_code) == ("3:0", "0:11")
 
 
+def test_gpus_that_are_tracked_by_their_type_alone_count() -> None:
+    """AccountingStorageTRES=gres/gpu:h100 without gres/gpu; beside it they are the same GPUs."""
+    row = "7|COMPLETED|2026-11-20T10:00:00|2026-11-20T11:00:00|gpu01|cpu=8,{},node=1\n"
+    head = "JobIDRaw|State|Start|End|NodeList|AllocTRES\n"
+    for tres in ("gres/gpu:h100=8", "gres/gpu=8,gres/gpu:h100=8", "gres/gpu:h100=8,gres/gpu=8"):
+        assert [run.gpus for run in runs(head + row.format(tres))] == [8]
+
+
 def test_only_known_fields_are_asked_for() -> None:
     """It refuses a whole command for one field that it does not have."""
     old = HEAD.replace("|", "  ")
