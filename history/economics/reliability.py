@@ -111,14 +111,16 @@ class Lemon(NamedTuple):
 
 def lemons(failures: Mapping[str, int], hours: Mapping[str, float]) -> list[Lemon]:
     """Nodes with more failures than a Poisson count of the rest of the fleet allows, the worst
-    first; of those named at most one in twenty is named by chance.
+    first; of those named at most one in twenty is named by chance. Failures of what has no hours
+    (of a job, of a node without GPUs) say nothing of a node.
     """
     found = []
+    failures = {host: count for host, count in failures.items() if hours.get(host)}
     for host, count in failures.items():
         others = sum(failures.values()) - count
-        other_hours = sum(hours.values()) - hours.get(host, 0.0)
+        other_hours = sum(hours.values()) - hours[host]
         rate = (others + 0.5) / other_hours if other_hours > 0 else inf
-        expected = rate * hours.get(host, 0.0)
+        expected = rate * hours[host]
         found.append(Lemon(host, count, expected, _at_least(count, expected)))
     return _discoveries(sorted(found, key=lambda one: one.chance), len(hours))
 

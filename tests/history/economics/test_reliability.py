@@ -47,3 +47,8 @@ def test_a_lemon_is_found_and_chance_is_none() -> None:
     assert named <= 3
     counts["n7"] = 12
     assert next(one.host for one in lemons(counts, hours)) == "n7"
+
+
+def test_what_has_no_hours_is_no_lemon() -> None:
+    """A page about a job is of no node, and one of a storage node of none with GPUs."""
+    assert lemons({"": 1, "nfs1": 2, "n1": 1}, {"n1": 700.0, "n2": 700.0}) == []
