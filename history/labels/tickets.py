@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from collector.config.error import ConfigError
 from detectors.trust.ledger import VERDICTS
 from history.backtest.known import EARLY_NS, Known, read_rows, row_of
 from history.labels.stored import description
+from history.meaning.node_names import NodeNames
 from pipeline.store.query.labels import Row
 
 LABEL_COLUMNS = ("incident", "verdict", "detectors", "device", "class", "opened_ns", "cause")
@@ -54,7 +56,7 @@ def requests(
     rest: str,
 ) -> Iterator[dict[str, Any]]:
     """A request for each incident of ``incidents`` (pipeline/store/query/labels.py) that has a
-    ticket of its node, opened from a day before the ticket to its end.
+    ticket of its node (by its short name too), opened from a day before the ticket to its end.
 
     An incident between the first and the last ticket that has none gets ``rest`` (``none``: no
     label): labels of those alone that were confirmed would prove any detector right. What an
@@ -62,6 +64,8 @@ def requests(
     """
     if not tickets:
         return
+    names = NodeNames({str(row["host"]) for row in incidents})
+    tickets = [(replace(one, node=names.named(one.node)), verdict) for one, verdict in tickets]
     end_ns = max(max(one.opened_ns, one.closed_ns) for one, _ in tickets)
     begin_ns = min(one.opened_ns for one, _ in tickets) - EARLY_NS
     for row in incidents:
@@ -78,4 +82,4 @@ def requests(
 
 def _covers(ticket: Known, host: str, at_ns: int, end_ns: int) -> bool:
     until = ticket.closed_ns or end_ns
-    return ticket.node == host and ticket.opened_ns - EARLY_NS <= at_ns <= until
+    return bool(host) and ticket.node == host and ticket.opened_ns - EARLY_NS <= at_ns <= until

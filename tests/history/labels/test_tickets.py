@@ -71,6 +71,16 @@ def test_an_incident_gets_the_verdict_of_the_ticket_of_its_node(tmp_path: Path) 
     assert len(list(tickets.requests(read(tmp_path, TICKETS), rows, set(), "none"))) == 3
 
 
+def test_a_ticket_may_have_the_short_name_of_its_node(tmp_path: Path) -> None:
+    """Where one node alone has it; an incident of no node has no ticket."""
+    rows = [incident("a", "n1.example.org", 9), incident("b", "", 49)]
+    found = tickets.requests(read(tmp_path, TICKETS), rows, set(), "unclear")
+    assert [(one["about"]["incident"], one["verdict"]) for one in found] == [
+        ("a", "real"),
+        ("b", "unclear"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
