@@ -110,7 +110,7 @@ class Hour:
         self._twins[host, source][replica].add(device, column, series)
         remembered = self._hosts.setdefault(host, Host())
         if column.kind == "gpu":
-            remembered.see(device, facts, int(series.times_ms[-1]))
+            remembered.see(device, facts, int(series.times_ms[0]), int(series.times_ms[-1]))
             self._take_job(host, device, series)
         elif column.kind == "ib_port":
             remembered.ports[device] = facts
@@ -191,7 +191,7 @@ class Hour:
     def _sheets(self, host: str, source: str, one: Joined, remembered: Host) -> list[Sheet]:
         if source == GPUS:
             sheet = _sheet(one, "gpu", remembered.gpu_devices(host))
-            return [_with_states(sheet, one, is_shared=remembered.is_shared(one.times_ms))]
+            return [_with_states(sheet, one, remembered)]
         by = FABRIC if source == FABRIC else ""
         ports = tuple(
             Device(host, "ib_port", name, facts)
@@ -238,6 +238,8 @@ class Hour:
             for ms, jobs in _held_together(parts):
                 if jobs != before:
                     holders[ms][gpu] = before = jobs
+        for gpu, ms in remembered.replaced().items():  # no series says that it is free
+            holders[ms][gpu] = frozenset()
         node = Device(host, "node", host)
         for ms in sorted(holders):
             place = int(np.searchsorted(times_ms, ms))
@@ -294,17 +296,20 @@ def _sheet(one: Joined, kind: str, devices: tuple[Device, ...]) -> Sheet:
     return Sheet(kind, devices, found)
 
 
-def _with_states(sheet: Sheet, one: Joined, *, is_shared: bool) -> Sheet:
+def _with_states(sheet: Sheet, one: Joined, remembered: Host) -> Sheet:
     """Whether each GPU answered: one that its exporter does not list while it lists others is
-    absent. Nothing is known of one that another exporter lists about then, nor, where machines
-    share the name (``is_shared``), of any.
+    absent. Nothing is known of one that was replaced, or that another exporter lists about then,
+    nor, where machines share the name, of any.
     """
     if not sheet.columns:
         return sheet
     silent = np.logical_and.reduce([np.isnan(values) for values in sheet.columns.values()])
     states = np.where(silent, float(GpuState.ABSENT), float(GpuState.OK))
     states[silent.all(axis=1)] = np.nan
-    states[silent & (is_shared | one.elsewhere([device.id for device in sheet.devices]))] = np.nan
+    gpus = [device.id for device in sheet.devices]
+    states[silent & (remembered.is_shared(one.times_ms) | one.elsewhere(gpus))] = np.nan
+    for gpu, ms in remembered.replaced().items():
+        states[one.times_ms >= ms, gpus.index(gpu)] = np.nan
     return Sheet(sheet.kind, sheet.devices, {**sheet.columns, STATE.name: states})
 
 

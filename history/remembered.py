@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from collector.node.inventory import pci_key
 from pipeline.frame import Device
 
 if TYPE_CHECKING:
@@ -22,13 +23,19 @@ SAME_BOOT_MS = 60_000
 @dataclass(slots=True)
 class Gpu:
     """A GPU of a host: its facts, when it was seen last (unix time, ms), the code of its last XID
-    (NaN: not known) and the jobs that hold it.
+    (NaN: not known), the jobs that hold it, and when it was seen first (0: not known).
     """
 
     attributes: dict[str, str]
     seen_ms: int
     xid: float = float("nan")
     jobs: list[str] = field(default_factory=list)
+    first_ms: int = 0
+
+    @property
+    def slot(self) -> str:
+        """Its PCI address; empty where none is known."""
+        return pci_key(self.attributes.get("pci_bus_id", ""))
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
@@ -50,15 +57,34 @@ class Host:
     boot_ms: int = 0
     shared_ms: int = 0
 
-    def see(self, gpu: str, attributes: Mapping[str, str], last_ms: int) -> None:
-        """A GPU is there until ``last_ms``, with these facts."""
-        known = self.gpus.setdefault(gpu, Gpu(dict(attributes), last_ms))
+    def see(self, gpu: str, attributes: Mapping[str, str], first_ms: int, last_ms: int) -> None:
+        """A GPU is there from ``first_ms`` to ``last_ms``, with these facts."""
+        known = self.gpus.setdefault(gpu, Gpu(dict(attributes), last_ms, first_ms=first_ms))
         known.attributes.update(attributes)
+        known.first_ms = min(known.first_ms, first_ms)
         known.seen_ms = max(known.seen_ms, last_ms)
 
+    def replaced(self) -> dict[str, int]:
+        """GPUs in whose slot another one was put, which no node had before, and when that was seen
+        (unix time, ms). One that only moved there has replaced none.
+        """
+        newest: dict[str, int] = {}
+        every = self.gpus.values()
+        if not every or max(g.first_ms for g in every) <= min(g.seen_ms for g in every):
+            return {}  # nearly always
+        for one in every:
+            if one.slot:
+                newest[one.slot] = max(one.first_ms, newest.get(one.slot, 0))
+        return {
+            gpu: newest[one.slot]
+            for gpu, one in self.gpus.items()
+            if one.slot and newest[one.slot] > one.seen_ms
+        }
+
     def forget(self, now_ms: int) -> None:
-        """GPUs that were missed for a day."""
-        for gpu in [name for name, one in self.gpus.items() if now_ms - one.seen_ms > MISSED_MS]:
+        """GPUs that were missed for a day, or replaced."""
+        gone = [name for name, one in self.gpus.items() if now_ms - one.seen_ms > MISSED_MS]
+        for gpu in {*gone, *self.replaced()}:
             del self.gpus[gpu]
 
     def share(self, until_ms: int) -> None:

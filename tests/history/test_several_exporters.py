@@ -94,8 +94,26 @@ def test_gpus_of_two_machines_with_one_name_are_all_there_and_never_absent(offse
 def test_a_machine_that_follows_another_of_its_name_shares_nothing() -> None:
     """A rebuilt node: its GPUs of before are missed."""
     middle = len(TIMES) // 2
-    found = hour([*machine("a", TIMES[:middle]), *machine("b", TIMES[middle:])])["localhost"]
+    other = machine("b", TIMES[middle:], pci_bus_id="00000000:AA:00.0")
+    found = hour([*machine("a", TIMES[:middle]), *other])["localhost"]
     assert GpuState.ABSENT in column(found, "state")["GPU-a-0"]
+
+
+def test_a_gpu_that_was_replaced_is_not_absent_and_its_job_has_ended() -> None:
+    """Another one is in its slot that was not there before; one that moved there replaces none."""
+    middle, hosts = len(TIMES) // 2, dict[str, Host]()
+    job = {"hpc_job": "7"}
+    before = [series(HEAT, gpu_labels("n1", gpu, **job), TIMES[:middle]) for gpu in range(3)]
+    stays = series(HEAT, gpu_labels("n1", 0), TIMES[middle:])
+    new = series(HEAT, gpu_labels("n1", 1, UUID="GPU-new"), TIMES[middle:])
+    moved = gpu_labels("n1", 3, UUID="GPU-n1-0", pci_bus_id="00000000:12:00.0")
+    found = hour([*before, stays, new, series(HEAT, moved, TIMES[-1:])], hosts)["n1"]
+    states = column(found, "state")
+    assert set(states["GPU-n1-1"]) == {GpuState.OK}
+    assert GpuState.ABSENT in states["GPU-n1-2"]
+    last = [one.attributes for one in found.events if one.attributes["job"] == "7"][-1]
+    assert last["gpus"] == "GPU-n1-2"
+    assert sorted(hosts["n1"].gpus) == ["GPU-n1-0", "GPU-n1-2", "GPU-new"]
 
 
 def test_what_a_second_exporter_alone_shows_of_a_gpu_is_kept() -> None:
