@@ -119,7 +119,8 @@ def gpu_days(found: Quarters) -> Floats:
     ):
         daily[name] = _total(at[counter]) / 86_400e9
     read = np.isfinite(at["gpu_utilization_percent"])
-    daily["unread"] = _mean((_any_of(read, node) & ~read).astype(float))
+    missed = _any_of(read, node) & ~read & _installed(read, node)
+    daily["unread"] = _mean(missed.astype(float))
     return np.stack([daily[name] for name in NUMBERS], axis=2)
 
 
@@ -145,6 +146,22 @@ def _any_of(read: NDArray[np.bool_], node: NDArray[np.intp]) -> NDArray[np.bool_
     made = np.zeros_like(read)
     for code in range(int(node.max(initial=-1)) + 1):
         made[:, node == code] = read[:, node == code].any(axis=1, keepdims=True)
+    return made
+
+
+def _installed(read: NDArray[np.bool_], node: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """When a GPU was in its node: from its first reading on, and to its last where another one of
+    the node was first read later, which replaced it. One that is dead is still there.
+    """
+    buckets = np.arange(len(read))[:, None]
+    first = np.where(read.any(axis=0), read.argmax(axis=0), len(read))
+    last = len(read) - 1 - read[::-1].argmax(axis=0)
+    made: NDArray[np.bool_] = buckets >= first
+    for code in range(int(node.max(initial=-1)) + 1):
+        own = node == code
+        newest = max((at for at in first[own].tolist() if at < len(read)), default=0)
+        replaced = own & (last < newest)
+        made[:, replaced] &= buckets <= last[replaced]
     return made
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.learning.measure_nightly import Ill, Watched, rows_of
-from history.learning.gpu_days import COUNTERS, GAUGES, PER_DAY, Floats, Quarters, gpu_days
+from history.learning.gpu_days import COUNTERS, GAUGES, NUMBERS, PER_DAY, Floats, Quarters, gpu_days
 from history.learning.nightly import LENGTH, WAYS, Listed, nightly
 
 HOSTS, PER_HOST, DAYS = 4, 8, 6
@@ -104,6 +104,27 @@ def test_a_node_that_changes_as_a_whole_is_not_listed() -> None:
     before = {one.row: one.score for one in listed(fleet())}
     for one in listed(found):
         assert one.score <= before.get(one.row, 0.0) + 5.0
+
+
+def test_a_gpu_that_was_replaced_lists_neither_itself_nor_the_new_one() -> None:
+    """Nor its node, as one with two odd GPUs; one that is dead and still there is first."""
+    found, half = fleet(), DAYS * PER_DAY // 2
+    dead = {name: values.copy() for name, values in found.values.items()}
+    for values in dead.values():
+        values[half:, 13] = np.nan
+    assert listed(replace(found, values=dead))[0].row == 13
+    new = {name: values[:, 13:14].copy() for name, values in found.values.items()}
+    for values in new.values():
+        values[: half + 8] = np.nan
+    exchanged = replace(
+        found,
+        values={name: np.hstack([dead[name], new[name]]) for name in dead},
+        gpus=(*found.gpus, "GPU-new"),
+        hosts=(*found.hosts, found.hosts[13]),
+        models=(*found.models, "H100"),
+    )
+    names = list(NUMBERS).index("unread")
+    assert not np.nan_to_num(gpu_days(exchanged)[:, :, names]).any()
 
 
 def test_readings_that_are_missing_list_nothing_and_break_nothing() -> None:
