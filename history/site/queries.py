@@ -17,6 +17,9 @@ from history.site.http import Answer, Http, is_too_much
 from history.site.series import Series, SiteError, TooMuchError, clean
 
 OK = 200
+# Thanos (pkg/store/proxy.go) says so of a time that none of its stores has, such as before their
+# retention: there is nothing, and nothing of it is missing.
+NO_STORE = "No StoreAPIs matched for this query"
 # Of Thanos: one of two replicas, all stores or an error, raw samples and no means of five minutes.
 # Others ignore what they do not know.
 WHOLE = {"dedup": "true", "partial_response": "false", "max_source_resolution": "0s"}
@@ -69,7 +72,8 @@ def data(http: Http, answer: Answer) -> Any:
         raise kind(f"{http.url}: {' '.join(why.split())[:200]}")
     if document.get("isPartial"):
         raise SiteError(f"{http.url}: a partial answer: a storage node is missing")
-    if warnings := document.get("warnings"):  # a store or a remote that did not answer
+    warnings = [one for one in document.get("warnings") or () if one != NO_STORE]
+    if warnings:  # a store or a remote that did not answer
         why = " ".join(str(warnings).split())[:200]
         raise SiteError(f"{http.url}: a partial answer: {why}")
     return document.get("data")

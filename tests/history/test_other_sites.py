@@ -99,6 +99,14 @@ def test_a_partial_answer_is_an_error_never_a_history(more: dict[str, Any]) -> N
         list(queries.read(Http(url), TEMPERATURE, *HOUR))
 
 
+def test_a_time_before_all_stores_of_a_thanos_is_empty_and_no_partial_answer() -> None:
+    """90 days are asked for where stores keep 30: the first hours have nothing."""
+    warned = {"warnings": ["No StoreAPIs matched for this query"] * 2}
+    body = {"status": "success", "data": {"resultType": "matrix", "result": []}, **warned}
+    with answering((200, JSON, json.dumps(body).encode())) as (url, _):
+        assert list(queries.read(Http(url), TEMPERATURE, *HOUR)) == []
+
+
 def test_metrics_under_other_names_are_taken_as_a_mapping_says(tmp_path: Path) -> None:
     """The file may say no more than that: what names nodes is proposed as ever."""
     site = Recorded()
