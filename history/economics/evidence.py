@@ -28,7 +28,7 @@ MEANING = {
     "start_up": "from the start of a job to its first work",
     "idle": "no job, or a job that left it unused",
     "used": "it worked",
-    "unknown": "no agent read it, and nothing says why",
+    "unknown": "no agent read it, or no utilisation (MIG), and nothing says why",
 }
 CODE = {cause: number for number, cause in enumerate(CAUSES)}
 

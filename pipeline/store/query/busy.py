@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.gpu_state import NO_FAULT
 from pipeline.store.query.store import Store, Window
 
 BUCKET_MS = 60_000
@@ -19,7 +20,8 @@ NO_ANSWER = -1.0  # of a GPU that is there and cannot be read
 @dataclass(frozen=True, slots=True)
 class Busy:
     """One node: a row per minute from ``begin_ms`` (unix) on, a column per GPU; percent, NaN where
-    nothing was read, ``NO_ANSWER`` where the GPU gave no answer.
+    nothing was read or a GPU that answers has no utilisation (in MIG mode, or given to a virtual
+    machine), ``NO_ANSWER`` where the GPU gave no answer.
 
     ``restarts`` are gaps, in milliseconds, after which the node had another boot.
     """
@@ -42,28 +44,34 @@ def busy(store: Store, since: datetime, until: datetime) -> Iterator[Busy]:
         percent = np.full((count, len(gpus)), np.nan, np.float32)
         minutes = (part["time"].dt.epoch("ms").to_numpy() - begin_ms) // BUCKET_MS
         columns = [column[gpu] for gpu in part["device"].to_list()]
-        percent[minutes, columns] = part["percent"].fill_null(NO_ANSWER).to_numpy()
+        answers = part["state"].is_in(list(NO_FAULT)).fill_null(value=False)
+        without = pl.select(pl.when(answers).then(float("nan")).otherwise(NO_ANSWER)).to_series()
+        percent[minutes, columns] = part["percent"].fill_null(without).to_numpy()
         yield Busy(str(host), gpus, begin_ms, percent, tuple(_restarts(part)))
 
 
 def _rows(store: Store, since: datetime, until: datetime) -> pl.DataFrame:
-    """Columns time (the minute), host, device, boot_id, percent: each minute once."""
+    """Columns time (the minute), host, device, boot_id, percent, state: each minute once."""
     window = Window(since, until)
     columns = ("time", "host", "device", "boot_id")
     rolled = store.collect(
         store.table("gpu_1m", window).select(
-            *columns, pl.col("gpu_utilization_percent_mean").alias("percent")
+            *columns,
+            pl.col("gpu_utilization_percent_mean").alias("percent"),
+            pl.col("state_min").alias("state"),
         )
     )
     last = rolled.group_by("host").agg(pl.col("time").max().alias("last"))
     begin = since if rolled.is_empty() else min(last["last"].to_list())
     raw = store.collect(
         store.table("gpu", Window(begin, until))
-        .select(*columns, pl.col("gpu_utilization_percent").cast(pl.Float64).alias("percent"))
+        .select(
+            *columns, pl.col("gpu_utilization_percent").cast(pl.Float64).alias("percent"), "state"
+        )
         .with_columns(pl.col("time").dt.truncate("1m"))
         .group_by("time", "host", "device")
-        .agg(pl.col("boot_id").last(), pl.col("percent").mean())
-        .select(*columns, "percent")
+        .agg(pl.col("boot_id").last(), pl.col("percent").mean(), pl.col("state").min())
+        .select(*columns, "percent", "state")
     )
     newer = raw.join(last, on="host", how="left").filter(
         pl.col("last").is_null() | (pl.col("time") > pl.col("last"))

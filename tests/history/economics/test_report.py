@@ -11,9 +11,11 @@ import pytest
 
 from collector.cli.main import main
 from history.economics.gather import gather
+from history.economics.report import report
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Incident
 from pipeline.frame import Device, Frame, frame_of
+from pipeline.gpu_state import GpuState
 from pipeline.observation import Event
 from pipeline.store.query.store import Store
 from tests.fakes import START_NS
@@ -150,3 +152,22 @@ def test_an_empty_time_is_said(store: Path, capsys: pytest.CaptureFixture[str]) 
     ]
     assert main(argv) == 1
     assert "no GPU in that time" in capsys.readouterr().err
+
+
+def test_a_gpu_that_answers_without_a_utilisation_is_unknown_not_down(tmp_path: Path) -> None:
+    """NVML has none of a GPU in MIG mode, and an agent none of one that a virtual machine has."""
+    maker = StoreMaker(tmp_path)
+    states = (GpuState.OK, GpuState.PASSTHROUGH, GpuState.LOST)
+    gpus = [Device(HOST, "gpu", f"GPU-{n}") for n in range(len(states))]
+    values = [{"gpu_utilization_percent": None, "state": int(state)} for state in states]
+    for at in range(BEGIN_NS, BEGIN_NS + HOUR_NS, 60 * SECOND_NS):
+        frame = frame_of("gpu", list(zip(gpus, values, strict=True)), at, at)
+        maker.add(HOST, at, source="nvml", frames=(frame,))
+    maker.close()
+    since = datetime.fromtimestamp(BEGIN_NS / 1e9, UTC)
+    gathered = gather(Store(tmp_path), since, since + timedelta(hours=1))
+    made = report(gathered, since, since + timedelta(hours=1), 0.99)
+    assert {name: hours for name, hours in made.hours.items() if hours} == {
+        "down": 1.0,
+        "unknown": 2.0,
+    }
