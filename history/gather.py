@@ -238,7 +238,7 @@ class Hour:
             for ms, jobs in _held_together(parts):
                 if jobs != before:
                     holders[ms][gpu] = before = jobs
-        for gpu, ms in remembered.replaced().items():  # no series says that it is free
+        for gpu, ms in remembered.gone(int(times_ms[-1])).items():  # no series says: it is free
             holders[ms][gpu] = frozenset()
         node = Device(host, "node", host)
         for ms in sorted(holders):
@@ -249,7 +249,13 @@ class Hour:
                 touched |= jobs ^ frozenset(remembered.gpus[gpu].jobs)
                 remembered.gpus[gpu].jobs = sorted(jobs)
             for job in sorted(touched):
-                gpus = sorted(gpu for gpu, known in remembered.gpus.items() if job in known.jobs)
+                its = {gpu: known for gpu, known in remembered.gpus.items() if job in known.jobs}
+                if all(known.seen_ms < ms for known in its.values()):
+                    # it has left all that are still listed: what is missing was not left to it
+                    for known in its.values():
+                        known.jobs.remove(job)
+                    its = {}
+                gpus = sorted(its)
                 scheduler = "kubernetes" if "/" in job else "slurm"
                 about: dict[str, str] = {"job": job, "scheduler": scheduler}
                 if gpus:

@@ -81,10 +81,16 @@ class Host:
             if one.slot and newest[one.slot] > one.seen_ms
         }
 
+    def gone(self, now_ms: int) -> dict[str, int]:
+        """GPUs that were replaced, or missed for a day, and since when they are no longer awaited
+        (unix time, ms).
+        """
+        missed = {gpu: one.seen_ms + MISSED_MS for gpu, one in self.gpus.items()}
+        return {gpu: ms for gpu, ms in missed.items() if ms < now_ms} | self.replaced()
+
     def forget(self, now_ms: int) -> None:
-        """GPUs that were missed for a day, or replaced."""
-        gone = [name for name, one in self.gpus.items() if now_ms - one.seen_ms > MISSED_MS]
-        for gpu in {*gone, *self.replaced()}:
+        """GPUs that are no longer awaited."""
+        for gpu in self.gone(now_ms):
             del self.gpus[gpu]
 
     def share(self, until_ms: int) -> None:

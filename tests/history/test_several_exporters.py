@@ -111,8 +111,8 @@ def test_a_gpu_that_was_replaced_is_not_absent_and_its_job_has_ended() -> None:
     states = column(found, "state")
     assert set(states["GPU-n1-1"]) == {GpuState.OK}
     assert GpuState.ABSENT in states["GPU-n1-2"]
-    last = [one.attributes for one in found.events if one.attributes["job"] == "7"][-1]
-    assert last["gpus"] == "GPU-n1-2"
+    last = [one for one in found.events if one.attributes["job"] == "7"][-1]
+    assert (last.kind, last.time_ns) == ("job_ended", TIMES[middle] * 1_000_000)
     assert sorted(hosts["n1"].gpus) == ["GPU-n1-0", "GPU-n1-2", "GPU-new"]
 
 
@@ -142,6 +142,21 @@ def test_a_gpu_that_both_exporters_of_a_node_lost_is_absent() -> None:
     assert states["GPU-n1-0"] == [GpuState.OK] * 40 + [GpuState.ABSENT] * 40
     assert states["GPU-n1-1"] == [GpuState.OK] * 80
     assert states["GPU-n1-2"] == [GpuState.OK] * 40
+
+
+def test_a_job_whose_gpu_was_lost_ends_with_its_other_gpus() -> None:
+    """The lost one has no series that says so; a job that had it alone ends when it is given up."""
+    middle, hosts = len(TIMES) // 2, dict[str, Host]()
+    jobs = ((0, "7"), (1, "7"), (2, "8"))
+    first = [series(HEAT, gpu_labels("n1", g, hpc_job=j), TIMES[:middle]) for g, j in jobs]
+    next_one = series(HEAT, gpu_labels("n1", 0, hpc_job="9"), TIMES[middle:])
+    events = hour([*first, next_one], hosts)["n1"].events
+    later = [ms + MISSED_MS for ms in TIMES]
+    again = hour([series(HEAT, gpu_labels("n1", 0, hpc_job="9"), later)], hosts, later[0])["n1"]
+    ended = [one for one in [*events, *again.events] if one.kind == "job_ended"]
+    assert [str(one.attributes["job"]) for one in ended] == ["7", "8"]
+    assert ended[0].time_ns == TIMES[middle] * 1_000_000
+    assert 0 <= ended[1].time_ns // 1_000_000 - TIMES[middle - 1] - MISSED_MS < 15_000
 
 
 def started(found: Scrapes) -> list[tuple[str, str, int]]:
