@@ -9,6 +9,7 @@ import numpy as np
 
 from history.meaning.labels import LabelMap
 from history.meaning.site_facts import fact_of
+from history.remembered import HOUR_MS
 from history.site.series import Series, interval_ms
 
 # Samples farther apart are two spans: Prometheus calls a series gone after five minutes.
@@ -27,7 +28,7 @@ class SiteLog:
     nodeless: int = 0
     dropped: int = 0
     every_ms: dict[str, int] = field(default_factory=dict)
-    _open: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _open: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
 
     def take(self, series: Series, mapping: LabelMap) -> None:
         """A series of an hour, or a part of one; hours in their order."""
@@ -49,14 +50,18 @@ class SiteLog:
             self._span((fact.node, fact.source, fact.cause), int(times[first]), int(times[last]))
 
     def _span(self, key: tuple[str, str, str], begin_ms: int, last_ms: int) -> None:
-        number = self._open.get(key)
-        if number is not None and begin_ms - self.spans[number][4] <= APART_MS:
+        for number in reversed(self._open.get(key, ())):
             span = self.spans[number]
-            span[3], span[4] = min(span[3], begin_ms), max(span[4], last_ms)
-        elif len(self.spans) >= MAX_SPANS:
+            # series of other devices, or of another server, may show earlier times of this hour
+            if begin_ms - span[4] <= APART_MS and span[3] - last_ms <= APART_MS:
+                span[3], span[4] = min(span[3], begin_ms), max(span[4], last_ms)
+                return
+            if begin_ms - span[4] > APART_MS + HOUR_MS:  # those before it are older still
+                break
+        if len(self.spans) >= MAX_SPANS:
             self.dropped += 1
         else:
-            self._open[key] = len(self.spans)
+            self._open.setdefault(key, []).append(len(self.spans))
             self.spans.append([*key, begin_ms, last_ms])
 
     def document(self) -> dict[str, Any]:
@@ -74,8 +79,6 @@ class SiteLog:
         made = cls([list(span) for span in document["spans"]], document["nodeless"])
         made.dropped = document["dropped"]
         made.every_ms = dict(document.get("every_ms", {}))  # earlier versions have none
-        made._open = {
-            (str(node), str(source), str(cause)): number
-            for number, (node, source, cause, _, _) in enumerate(made.spans)
-        }
+        for number, (node, source, cause, _, _) in enumerate(made.spans):
+            made._open.setdefault((str(node), str(source), str(cause)), []).append(number)
         return made

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from history.backtest import site
 from history.importing import bring, find, site_log
 from history.meaning.labels import LabelMap
 from history.meaning.site_facts import fact_of
+from history.site.series import Series
 from history.site_log import MAX_SPANS, SiteLog
 from tests.history.recorded import Recorded
 from tests.history.site import BEGIN_MS, HOUR_MS, node, scrapes
@@ -117,3 +119,17 @@ def test_rules_that_flap_for_months_cost_bounded_memory() -> None:
     for series in made.read("ALERTS", BEGIN_MS, BEGIN_MS + 1):
         log.take(series, LabelMap())
     assert (len(log.spans), log.dropped) == (MAX_SPANS, 1)
+
+
+def test_times_of_an_hour_come_in_any_order() -> None:
+    """Each GPU of a node has its own series of a rule, and each server its own of a cordon: what
+    none of them shows is no part of a span, and what goes on in the next hour is one.
+    """
+    log, minute = SiteLog(), 60_000
+    for gpu, begin, end in (("0", 50, 60), ("1", 5, 10), ("2", 7, 12), ("0", 60, 65)):
+        times = np.arange(begin * minute, end * minute, minute)
+        labels = {"alertname": "Hot", "alertstate": "firing", "Hostname": "n1", "gpu": gpu}
+        log.take(Series({**labels, "__name__": "ALERTS"}, times, np.ones(len(times))), LabelMap())
+    spans = sorted((begin // minute, last // minute) for *_, begin, last in log.spans)
+    assert spans == [(5, 11), (50, 64)]
+    assert SiteLog.of(log.document()) == log
