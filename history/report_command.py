@@ -112,10 +112,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _window(args: argparse.Namespace) -> tuple[datetime, datetime]:
-    """Whole minutes."""
+    """Whole minutes, up to the one that runs: what lies ahead is not unknown, nor is what is open
+    now known to last.
+    """
     now_us = time.time_ns() // 1000
     since_us, until_us = interval(args, now_us, default=DEFAULT_SINCE)
-    begin, end = (at // MINUTE_US * 60 for at in (since_us or 0, until_us or now_us))
+    until_us = min(until_us or now_us, now_us + MINUTE_US)
+    begin, end = (at // MINUTE_US * 60 for at in (since_us or 0, until_us))
     if begin >= end:
         raise ConfigError("--since, --until: expected a minute between them at least")
     return datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(end, UTC)

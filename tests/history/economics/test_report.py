@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from collector.cli.main import main
+from history import report_command
 from history.economics.gather import gather
 from history.economics.report import report
 from pipeline.clock import SECOND_NS
@@ -25,6 +27,13 @@ HOST, HOUR_NS = "gpu01", 3600 * SECOND_NS
 GPUS = [Device(HOST, "gpu", f"GPU-{n}", {"index": str(n), "name": "H100"}) for n in range(2)]
 NODE = Device(HOST, "node", HOST)
 BEGIN_NS = START_NS
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores are of a time to come: the command runs in the last of their four hours."""
+    now = SimpleNamespace(time_ns=lambda: BEGIN_NS + 4 * HOUR_NS)
+    monkeypatch.setattr(report_command, "time", now)
 
 
 def frames(minutes: int) -> Iterator[tuple[int, Frame]]:
@@ -137,6 +146,16 @@ def test_an_end_that_was_never_reported_gives_no_team_the_time_after_it(
     assert [((a - node.begin_ms) / 60_000, (b - node.begin_ms) / 60_000) for a, b in ada] == [
         (2, 10)
     ]
+
+
+def test_a_month_that_is_not_over_ends_now(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Days ahead are no unknown hours, and a repair that lasts has not lasted them."""
+    since = datetime.fromtimestamp(BEGIN_NS / 1e9, UTC)
+    until = since + timedelta(days=20)
+    argv = ["report", "--storage.path", str(store), "--since", since.isoformat(), "--format"]
+    assert main([*argv, "json", "--until", until.isoformat()]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["total_gpu_hours"] == pytest.approx(8, abs=0.05)
 
 
 def test_an_empty_time_is_said(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
