@@ -71,7 +71,7 @@ def gather(
     facts = names(store, Window(since, until)).facts
     found = Gathered(
         incidents=[row for row in incidents if row["opened"] >= since],
-        steps=[one for one in every if one.kind == "repair_step"],
+        steps=[one for one in every if one.kind == "repair_step" and _at_ms(one) >= _ms(since)],
     )
     # A quarter of a large site has millions of runs: they are not looked through for each node.
     teams, runs = accounting.teams(), _by_name(accounting.runs)

@@ -19,10 +19,14 @@ class Repair(NamedTuple):
 
 
 def repairs(nodes: Iterable[NodeEvidence]) -> Iterator[Repair]:
-    """Those of a node that overlap are one, of the part that is named beside the drained node."""
+    """Those of a node that overlap are one, of the part that is named beside the drained node.
+    Spans are of times before and after as well; what ended or began there is not counted.
+    """
     for node in nodes:
         named = sorted((s for s in node.spans if s.part), key=lambda one: one.begin_ms)
         for span in _merged(named):
+            if span.end_ms <= node.begin_ms or span.begin_ms >= node.end_ms:
+                continue
             hours = (span.end_ms - span.begin_ms) / HOUR_MS
             yield Repair(node.host, span.part, Duration(hours, span.end_ms < node.end_ms))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -146,6 +147,22 @@ def test_an_end_that_was_never_reported_gives_no_team_the_time_after_it(
     assert [((a - node.begin_ms) / 60_000, (b - node.begin_ms) / 60_000) for a, b in ada] == [
         (2, 10)
     ]
+
+
+@pytest.mark.slow
+def test_repairs_before_the_time_of_a_report_are_not_in_it(store: Path, tmp_path: Path) -> None:
+    """Events are read from a month before, for what began there and goes on."""
+    since, until = (datetime.fromtimestamp(BEGIN_NS / 1e9 + 60 * m, UTC) for m in (175, 240))
+    made = report(gather(Store(store), since, until), since, until, 0.99)
+    assert (made.repairs.of, list(made.helped.values())) == (1, [(1, 1)])
+    copied = shutil.copytree(store, tmp_path / "store")
+    maker = StoreMaker(copied, boot="later")
+    ended = event(205, "maintenance_ended")
+    maker.add(HOST, ended.time_ns, source="jobs", events=(ended,))
+    maker.close()
+    since = datetime.fromtimestamp(BEGIN_NS / 1e9 + 60 * 210, UTC)
+    made = report(gather(Store(copied), since, until), since, until, 0.99)
+    assert (made.repairs.of, made.helped) == (0, {})
 
 
 def test_a_month_that_is_not_over_ends_now(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
