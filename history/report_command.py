@@ -77,10 +77,13 @@ def options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the report; 1 where the store cannot be read or has no GPU in that time."""
+    """Write the report; 1 where the store cannot be read or has no GPU in that time, or the file
+    cannot be written.
+    """
     from history.economics import forms  # noqa: PLC0415 - it needs polars
     from history.economics.gather import gather  # noqa: PLC0415
     from history.economics.report import document, report  # noqa: PLC0415
+    from pipeline.store.query.file_store import ChangingError  # noqa: PLC0415
     from pipeline.store.remote.objects import RefusedError  # noqa: PLC0415
 
     if not 0 < args.target <= 1:
@@ -91,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"tocsin: {note}", file=sys.stderr)
     try:
         gathered = gather(_store(args), since, until, accounting)
-    except (RefusedError, OSError) as error:
+    except (RefusedError, ChangingError, OSError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return 1
     if not gathered.nodes:
@@ -105,7 +108,11 @@ def run(args: argparse.Namespace) -> int:
         else write[args.format](made)
     )
     if args.output:
-        Path(args.output).write_text(text, encoding="utf-8")
+        try:
+            Path(args.output).write_text(text, encoding="utf-8")
+        except OSError as error:
+            print(f"tocsin: --output: {error}", file=sys.stderr)
+            return 1
     else:
         sys.stdout.write(text)
     return 0

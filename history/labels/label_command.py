@@ -77,10 +77,12 @@ def _one(args: argparse.Namespace) -> int:
     done = _asked(args, wanted)
     if done is not None and not done["known"]:
         from history.labels.stored import described  # noqa: PLC0415 - it needs polars
+        from pipeline.store.query.file_store import ChangingError  # noqa: PLC0415
+        from pipeline.store.remote.objects import RefusedError  # noqa: PLC0415
 
         try:
             about = described(_store(args), args.incident)
-        except (UnknownIdError, OSError) as error:
+        except (UnknownIdError, RefusedError, ChangingError, OSError) as error:
             print(f"tocsin: {error}", file=sys.stderr)
             return 1
         done = _asked(args, {**wanted, "about": about})
@@ -93,13 +95,18 @@ def _one(args: argparse.Namespace) -> int:
 def _all(args: argparse.Namespace) -> int:
     from history.labels import tickets  # noqa: PLC0415 - it needs polars
     from history.labels.stored import ledger_of  # noqa: PLC0415
+    from pipeline.store.query.file_store import ChangingError  # noqa: PLC0415
     from pipeline.store.query.labels import incident_rows  # noqa: PLC0415
+    from pipeline.store.remote.objects import RefusedError  # noqa: PLC0415
 
     known = tickets.read(Path(args.tickets))
-    store = _store(args)
-    labelled = frozenset(ledger_of(store).labels)
-    wanted = tickets.requests(known, incident_rows(store), labelled, args.rest)
-    return _label(args, wanted)
+    try:
+        store = _store(args)
+        labelled, rows = frozenset(ledger_of(store).labels), incident_rows(store)
+    except (RefusedError, ChangingError, OSError) as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 1
+    return _label(args, tickets.requests(known, rows, labelled, args.rest))
 
 
 def _label(args: argparse.Namespace, wanted: Iterable[Mapping[str, Any]]) -> int:

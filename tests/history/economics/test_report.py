@@ -175,6 +175,18 @@ def test_a_month_that_is_not_over_ends_now(store: Path, capsys: pytest.CaptureFi
     assert made["total_gpu_hours"] == pytest.approx(8, abs=0.05)
 
 
+def test_a_file_that_cannot_be_written_is_one_line(
+    store: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """And exit code 1, no trace."""
+    since = datetime.fromtimestamp(BEGIN_NS / 1e9, UTC).isoformat()
+    argv = ["report", "--storage.path", str(store), "--since", since]
+    assert main([*argv, "--output", str(tmp_path / "none" / "report.html")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tocsin: --output: ")
+    assert "report.html" in line
+
+
 def test_an_empty_time_is_said(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 1, and not a report of nothing."""
     argv = [

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from collector.cli.main import main
 from collector.config.error import ConfigError
-from history.labels import tickets
+from history.labels import stored, tickets
+from pipeline.store.query.file_store import ChangingError
+from pipeline.store.remote.objects import RefusedError
 
 pytestmark = pytest.mark.slow  # imports polars
 
@@ -122,3 +125,22 @@ def test_labels_that_precision_wrote_are_read_back(tmp_path: Path) -> None:
     path.write_text("incident,verdict\n")
     with pytest.raises(ConfigError, match="no column 'detectors'"):
         list(tickets.labels(path))
+
+
+@pytest.mark.parametrize("error", [ChangingError("ask again"), RefusedError("denied", "403")])
+def test_a_store_that_does_not_answer_is_one_line(
+    error: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And exit code 1, no trace."""
+
+    def refused(_store: object) -> None:
+        raise error
+
+    monkeypatch.setattr(stored, "ledger_of", refused)
+    read(tmp_path, TICKETS)
+    path = str(tmp_path / "tickets.csv")
+    assert main(["label", "--tickets", path, "--storage.path", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"tocsin: {error}\n"
