@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ COLUMNS = ("node", "opened", "closed", "cause")
 # An alert before the site's own entry still belongs to it: tickets are opened hours late.
 EARLY_NS = 24 * 3600 * SECOND_NS
 MAX_BYTES = 64 << 20
+MILLISECONDS = 1e11  # the year 5138 in seconds, 1973 in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +42,19 @@ def read_rows(
     path: Path, needed: Sequence[str] = COLUMNS[:2]
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Rows of a CSV file with the columns that are ``needed``, none of them cut short, and where
-    each is. ConfigError.
+    each is; without blanks around cells, and without a spreadsheet's empty rows. ConfigError.
     """
-    text = text_of(path)
-    rows = csv.DictReader(text.splitlines())
+    # no other ends of lines than csv's own: free text may hold what str.splitlines takes for one
+    rows = csv.DictReader(io.StringIO(text_of(path), newline=""))
     missing = [name for name in needed if name not in (rows.fieldnames or ())]
     if missing:
         wanted = ", ".join(COLUMNS if set(needed) <= set(COLUMNS) else needed)
         raise ConfigError(f"{path}: no column {missing[0]!r}; expected {wanted}")
     try:
         for row in rows:
-            yield f"{path}, line {rows.line_num}", {k: v or "" for k, v in row.items() if k}
+            cells = {k: (v or "").strip() for k, v in row.items() if k}
+            if any(cells.values()):
+                yield f"{path}, line {rows.line_num}", cells
     except csv.Error as error:
         raise ConfigError(f"{path}, line {rows.line_num}: {error}") from None
 
@@ -80,7 +84,10 @@ def _time(text: str, where: str) -> int:
     """Unix seconds, or a time; without a zone UTC is meant."""
     try:
         if text.replace(".", "", 1).isdigit():
-            return round(float(text) * SECOND_NS)
+            seconds = float(text)
+            if seconds >= MILLISECONDS:
+                raise ValueError(text)
+            return round(seconds * SECOND_NS)
         time = datetime.fromisoformat(text)
         return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * SECOND_NS)
     except (ValueError, OverflowError):

@@ -373,10 +373,20 @@ def test_known_faults_are_read_from_a_csv_file(tmp_path: Path) -> None:
     assert {one.node: one.closed_ns for one in found}["n2"] == 0
 
 
+def test_a_file_that_a_spreadsheet_saved_is_read(tmp_path: Path) -> None:
+    """Blanks around cells, empty rows at the end, ends of lines of other programs in free text."""
+    path = tmp_path / "drains.csv"
+    rows = "node,opened,closed,cause\r\nn1 , 2026-11-21 13:00 ,,rack\u2028A\x0b7\r\n,,,\r\n,,,\r\n"
+    path.write_bytes(rows.encode())
+    (found,) = known.read(path)
+    assert (found.node, found.opened_ns, found.cause) == ("n1", BEGIN_NS, "rack\u2028A\x0b7")
+
+
 @pytest.mark.parametrize(
     ("content", "named"),
     [
         ("a,b\n1,2\n", "node"),
+        ("node,opened\nn1,1795266000000\n", "'1795266000000' is neither a time"),
         ("node,cause\nn1,x\n", "opened"),
         ("node,opened\nn1,yesterday\n", "line 2: opened"),
         ("node,opened\n,0\n", "line 2: node"),
