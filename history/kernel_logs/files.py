@@ -1,5 +1,5 @@
 """Kernel logs in files: dmesg -T, journalctl -o short-iso or json, syslog, logcli -o jsonl, the
-answer of Loki's query_range; rotated, and compressed by gzip.
+answer of Loki's query_range; rotated, and compressed by gzip, xz or bzip2.
 
 A node is named by the lines, by what the user says (``NODE=FILE``), or by the names of the file and
 its folder.
@@ -7,10 +7,12 @@ its folder.
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
@@ -23,7 +25,12 @@ from history.site.series import SiteError
 
 MAX_LINE_BYTES = 64 << 10  # longer ones are read in parts, which are no lines of the kernel
 MAX_ANSWER_BYTES = 256 << 20  # of a saved answer, which is one document
-GZIP, ANSWER = b"\x1f\x8b", b'{"status"'
+PACKED: Mapping[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"BZh": bz2.open,
+}
+ZSTD, ANSWER = b"\x28\xb5\x2f\xfd", b'{"status"'
 DAY_S = 86_400
 _DATE = re.compile(r"[-.](20\d\d)-?(\d\d)-?(\d\d)(?=\D|$)")  # logrotate's dateext
 
@@ -43,12 +50,20 @@ def read(path: Path, node: str = "") -> Iterator[LogLine]:
     """Lines of a file, ``node`` as the user named it. SiteError where it cannot be read."""
     named = (node,) if node else _names(path)
     try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == GZIP
-        with gzip.open(path) if packed else path.open("rb") as file:
-            yield from _lines(cast("IO[bytes]", file), named, _until_ns(path))
-    except (OSError, EOFError, zlib.error, SiteError) as error:
+        with _opened(path) as file:
+            yield from _lines(file, named, _until_ns(path))
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, SiteError) as error:
         raise SiteError(f"--kernel-log {path}: {error}") from None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The text of a file, whatever logrotate packed it with."""
+    with path.open("rb") as raw:
+        head = raw.read(max(map(len, PACKED)))
+    if head.startswith(ZSTD):
+        raise SiteError("packed by zstd, which is not read: unpack it (zstd -d)")
+    how = next((how for magic, how in PACKED.items() if head.startswith(magic)), open)
+    return cast("IO[bytes]", how(path, "rb"))
 
 
 def _lines(file: IO[bytes], named: tuple[str, ...], now_ns: int) -> Iterator[LogLine]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -120,6 +123,20 @@ def test_a_line_of_a_program_hides_none_of_the_kernel(tmp_path: Path) -> None:
     xid = SPELLINGS["short-iso"]()
     logs.add(lines(tmp_path / "n1.log", f"{like}\n{xid}\n{like}\n{xid}"))
     assert len(list(logs.between(0, 1 << 50))) == 2
+
+
+@pytest.mark.parametrize("packed", [gzip, lzma, bz2], ids=["gzip", "xz", "bzip2"])
+def test_a_packed_log_is_read_as_its_text(
+    packed: ModuleType, tmp_path: Path
+) -> None:
+    """Distributions rotate with gzip, xz (SUSE) or bzip2; what is not read is named."""
+    path = tmp_path / "messages-20261122.packed"
+    path.write_bytes(packed.compress(f"{SPELLINGS['short-iso']()}\n".encode()))
+    (line,) = files.read(path)
+    assert (line.nodes, line.record.text) == (("n1",), XID)
+    path.write_bytes(b"\x28\xb5\x2f\xfd\x04")
+    with pytest.raises(SiteError, match=r"messages-20261122\.packed: packed by zstd"):
+        list(files.read(path))
 
 
 def test_a_broken_archive_is_named(tmp_path: Path) -> None:
