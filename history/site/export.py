@@ -14,7 +14,7 @@ import orjson
 
 from history.site import queries
 from history.site.http import Http
-from history.site.series import Series, SiteError, clean
+from history.site.series import Series, SiteError, TooMuchError, clean
 
 PATH = "/api/v1/export"
 OK = 200
@@ -33,7 +33,8 @@ def read(http: Http, name: str, begin_ms: int, end_ms: int) -> Iterator[Series]:
         },
     )
     if answer.status != OK:
-        raise SiteError(f"{http.url}{PATH}: HTTP {answer.status}: {answer.words}")
+        kind = TooMuchError if answer.is_too_much else SiteError
+        raise kind(f"{http.url}{PATH}: HTTP {answer.status}: {answer.words}")
     parts: dict[tuple[tuple[str, str], ...], list[Any]] = {}
     for line in answer.body.splitlines():
         one = _document(line, http.url)

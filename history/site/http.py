@@ -200,10 +200,10 @@ def _check_whole(got: HTTPResponse, data: bytes) -> None:
 
 
 def _is_about_the_question(answer: Answer) -> bool:
-    """Prometheus answers 500 to a wrong regular expression, 503 to a question that took too long:
-    those say so in its own JSON or words.
+    """Prometheus answers 500 to a wrong regular expression, and sites 500 or 503 to one that is too
+    much: those say so in their own JSON or words.
     """
-    return b"exceeded sample limit" in answer.body or b"error parsing regexp" in answer.body
+    return answer.is_too_much or b"error parsing regexp" in answer.body
 
 
 def _wait_s(after: str, tries: int) -> float:

@@ -198,20 +198,24 @@ def test_a_stream_that_breaks_off_between_two_frames_is_an_error() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [streamed, remote_read])
+@pytest.mark.parametrize("status", [422, 500])
+@pytest.mark.parametrize("way", [streamed, remote_read, export])
 @pytest.mark.parametrize(
     "words",
     [
         "the query exceeded the maximum number of chunks (limit: 2000000 chunks)",
         "the query exceeded the aggregated chunks size limit (limit: 100 bytes)",
         "exceeded sample limit (5000)",
+        "the number of matching timeseries exceeds -search.maxExportSeries=10000000",
     ],
 )
-def test_remote_read_that_is_refused_as_too_much_is_asked_in_halves(way: Any, words: str) -> None:
-    """Mimir's 422 and its words, and Prometheus' own."""
-    refused = (422, {"Content-Type": "text/plain"}, words.encode())
+def test_a_question_that_is_refused_as_too_much_is_asked_in_halves(
+    way: Any, words: str, status: int
+) -> None:
+    """Of each site by its own words, whatever the status; the same is not asked again."""
+    refused = (status, {"Content-Type": "text/plain"}, words.encode())
     with answering(refused) as (url, asked):
-        with pytest.raises(TooMuchError, match="exceeded"):
+        with pytest.raises(TooMuchError, match="exceed"):
             list(Asked(Http(url), way, "").read("m", BEGIN_MS, BEGIN_MS + 120_000))
         assert len(asked) == 2
 
