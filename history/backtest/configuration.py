@@ -53,7 +53,10 @@ def proposal(history: History, known: Sequence[Fault] | None) -> Proposal:
     first = replace(history, alerts=[a for a in history.alerts if a.incident.opened_ns < split_ns])
     last = [alert for alert in history.alerts if alert.incident.opened_ns >= split_ns]
     found = by_detector(first, known, history.gpu_months * CHOOSE)
-    enable, disable = candidates(found), offenders(found)
+    enable = candidates(found)
+    # reboots alone are no record of faults, beside which a page could be shown to be false
+    recorded = any({*one.sources} - {"reboot"} for one in known or ())
+    disable = offenders(found) if recorded else ()
     rest = replace(history, alerts=[one for one in last if {*one.detectors[:1]} & {*enable}])
     later = by_detector(rest, known, history.gpu_months * (1 - CHOOSE))
     return Proposal(

@@ -171,6 +171,16 @@ def test_a_detector_whose_pages_break_the_budget_is_named() -> None:
     assert offenders(by_detector(months(history, 40), None)) == ()
 
 
+def test_no_detector_is_to_be_disabled_where_no_record_of_faults_is_given() -> None:
+    """All pages are unknown then, those of real faults too; reboots alone are no such record."""
+    far = [seen(BEGIN_NS + i * HOUR_NS, host="n9") for i in range(31)]
+    history = every(months(judged([*far, seen(BEGIN_NS, "page")]), 30))
+    reboot = Fault((Known("n9", BEGIN_NS, 1, "another boot", "reboot"),), False)
+    drain = Fault((Known("n9", BEGIN_NS, 1, "ecc", "slurm"),), False)
+    assert proposal(history, None).disable == proposal(history, [reboot]).disable == ()
+    assert proposal(history, [reboot, drain]).disable == ("xid",)
+
+
 def test_what_is_proposed_is_counted_on_time_that_did_not_choose_it() -> None:
     """Pages of the last third are said, and do not choose."""
     far = [seen(BEGIN_NS + i * HOUR_NS, host="n9") for i in range(31)]
