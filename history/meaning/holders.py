@@ -88,7 +88,9 @@ class Holders:
         for (space, name), requests in self._pods.items():
             own = [one for host, one in requests if host == node]
             if own:
-                of_each = {_own(one.labels, "container"): round(float(one.values[-1])) for one in own}
+                of_each = {
+                    _own(one.labels, "container"): round(float(one.values[-1])) for one in own
+                }
                 count = sum(of_each.values())
                 times = np.unique(np.concatenate([one.times_ms for one in own]))
                 running = self._running.get((space, name))

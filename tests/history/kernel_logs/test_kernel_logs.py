@@ -126,9 +126,7 @@ def test_a_line_of_a_program_hides_none_of_the_kernel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [gzip, lzma, bz2], ids=["gzip", "xz", "bzip2"])
-def test_a_packed_log_is_read_as_its_text(
-    packed: ModuleType, tmp_path: Path
-) -> None:
+def test_a_packed_log_is_read_as_its_text(packed: ModuleType, tmp_path: Path) -> None:
     """Distributions rotate with gzip, xz (SUSE) or bzip2; what is not read is named."""
     path = tmp_path / "messages-20261122.packed"
     path.write_bytes(packed.compress(f"{SPELLINGS['short-iso']()}\n".encode()))
