@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _window(args: argparse.Namespace) -> tuple[datetime, datetime]:
-    """Whole minutes, up to the one that runs: what lies ahead is not unknown, nor is what is open
+    """Complete minutes, up to the one that runs: what lies ahead is not unknown, nor is what is open
     now known to last.
     """
     now_us = time.time_ns() // 1000

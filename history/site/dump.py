@@ -24,6 +24,8 @@ MAX_BYTES = 256 << 20  # of the text of one question; beyond it is asked in halv
 MIN_MS = 60_000
 WAL = "wal"  # a snapshot has none
 _PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"(?:, |\})')
+# A sample of a native histogram: behind the labels no value, but counts of buckets.
+_HISTOGRAM = re.compile(r'\} \{count:[^"]*\} \d+$')
 _GO = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
@@ -129,7 +131,8 @@ def _series(lines: Iterable[str], begin_ms: int, end_ms: int) -> Iterator[Series
 
 
 def parsed(lines: Iterable[str]) -> Iterator[tuple[dict[str, str], float, int]]:
-    """Labels, value and time in ms of each line of a dump. SiteError for one that is none.
+    """Labels, value and time in ms of each line of a dump; native histograms are left out.
+    SiteError for one that is none.
 
     >>> list(parsed(['{__name__="m", a="x"} 59 1795266000000']))
     [({'__name__': 'm', 'a': 'x'}, 59.0, 1795266000000)]
@@ -146,6 +149,8 @@ def parsed(lines: Iterable[str]) -> Iterator[tuple[dict[str, str], float, int]]:
                 labels = labels_of[head] = _labels(head + "}")
             yield labels, float(value), int(ms)
         except (ValueError, KeyError):
+            if _HISTOGRAM.search(line):
+                continue
             raise SiteError(
                 f"promtool's dump has a line that is no sample: {line[:80]!r}"
             ) from None

@@ -75,6 +75,17 @@ def test_a_line_that_is_no_sample_is_an_error(line: str) -> None:
         list(parsed([line]))
 
 
+def test_native_histograms_of_a_site_are_passed_over() -> None:
+    """As promtool prints them (model/histogram, String): no metric that is read is one."""
+    lines = [
+        '{__name__="h", a="x"} {count:12, sum:18.4, [-4,-2):2, (1,2]:3} 1795266000000',
+        '{__name__="h", a="x"} {count:0, sum:0} 1795266015000',
+        '{__name__="m", a="x} {count:1} 5"} 59 1795266000000',
+    ]
+    ((labels, value, ms),) = parsed(lines)
+    assert (labels["__name__"], value, ms) == ("m", 59.0, 1795266000000)
+
+
 def test_a_folder_without_blocks_is_refused(tmp_path: Path) -> None:
     """And a damaged block is named."""
     with pytest.raises(SiteError, match="no blocks"):
