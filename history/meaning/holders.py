@@ -69,7 +69,7 @@ class Holders:
             if labels.get("resource") == GPUS and (node := _own(labels, "node")):
                 self._pods[pod].append((mapping.nodes.get(node, node), series))
         elif labels.get("slurmjobid"):
-            node = without_port(labels.get("instance", ""))
+            node = without_port(_own(labels, "instance"))
             held = Holder(labels["slurmjobid"], labels.get("gpu", ""), 1, series.times_ms)
             if held.index:
                 self._by_node[mapping.nodes.get(node, node)].append(held)

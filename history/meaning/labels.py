@@ -15,8 +15,10 @@ from history.site.series import SiteError
 
 Labels = Mapping[str, str]
 
-# In the order in which they are believed. A Hostname that is the exporter's own pod is none.
-NODES = ("Hostname", "hostname", "node", "kubernetes_node", "nodename", "node_name", "instance")
+# In the order in which they are believed. A Hostname that is the exporter's own pod is none. A
+# Prometheus that federates without honor_labels is itself the instance of all that it has.
+INSTANCES = ("exported_instance", "instance")
+NODES = ("Hostname", "hostname", "node", "kubernetes_node", "nodename", "node_name", *INSTANCES)
 GPUS = ("UUID", "uuid")
 # The workload of a GPU: as the exporter wrote it, or as Prometheus renamed it.
 JOBS = ("hpc_job", "exported_pod", "pod", "pod_name")
@@ -99,7 +101,7 @@ def proposed(gpus: Iterable[Labels], names: Iterable[Labels]) -> LabelMap:
 
 def _is_exporters_pod(label: str, gpus: Iterable[Labels]) -> bool:
     return any(
-        labels.get(label) and labels.get(label) == labels.get("pod") and label != "instance"
+        labels.get(label) and labels.get(label) == labels.get("pod") and label not in INSTANCES
         for labels in gpus
     )
 
@@ -115,8 +117,9 @@ def _renamed(hosts: set[str], names: Iterable[Labels]) -> dict[str, str]:
     for labels in names:
         own = labels.get("nodename", "")
         same = [own] if own in hosts else short.get(own.partition(".")[0], [])
-        if len(same) == 1 and labels.get("instance"):
-            found[without_port(labels["instance"])] = same[0]
+        instance = next((labels[name] for name in INSTANCES if labels.get(name)), "")
+        if len(same) == 1 and instance:
+            found[without_port(instance)] = same[0]
             found[own] = same[0]
     return {name: host for name, host in found.items() if name and name != host}
 

@@ -43,6 +43,15 @@ def test_node_exporters_instances_are_the_hosts_that_their_kernel_names() -> Non
     assert labels.host({"instance": "10.0.0.9:9100"}) == "10.0.0.9"
 
 
+def test_the_instance_of_a_federated_series_is_the_one_that_it_had() -> None:
+    """Without honor_labels the Prometheus that was asked is the instance of all."""
+    asked = {"instance": "prom-a:9090", "job": "federate"}
+    one = {**asked, "exported_instance": "10.0.0.1:9100"}
+    labels = proposed([gpu_labels("n1", 0)], [{**one, "nodename": "n1"}])
+    assert labels.host(one) == "n1"
+    assert labels.host({**asked, "exported_instance": "10.0.0.9:9100"}) == "10.0.0.9"
+
+
 def test_two_hosts_with_one_short_name_are_not_joined() -> None:
     """n1 of two clusters."""
     gpus = [gpu_labels("n1.a", 0), gpu_labels("n1.b", 0)]
