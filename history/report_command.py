@@ -119,8 +119,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _window(args: argparse.Namespace) -> tuple[datetime, datetime]:
-    """Complete minutes, up to the one that runs: what lies ahead is not unknown, nor is what is open
-    now known to last.
+    """Complete minutes, up to the one that runs: what lies ahead is not unknown, nor is what is
+    open now known to last.
     """
     now_us = time.time_ns() // 1000
     since_us, until_us = interval(args, now_us, default=DEFAULT_SINCE)
