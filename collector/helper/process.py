@@ -5,19 +5,22 @@ death every read fails, and none is of another process that got its number.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from collector.node.helper.protocol import MAX_DATA
 from collector.sources.jobs.slurm.tasks import KEPT as OF_SLURM
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.environment import KEPT, environment_of, rank_of
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.identity import tenant_of
 
-# The rows of maps that discovery needs; addresses of all other libraries stay unknown.
-_ROWS = re.compile(rb"^.* [^\n]*(?:/dev/nvidia|libnccl\.so|libtorch_cuda)[^\n]*$", re.MULTILINE)
+# What the rows of maps that discovery needs name; addresses of all other libraries stay unknown.
+_NAMED = (b"/dev/nvidia", b"libnccl.so", b"libtorch_cuda")
+MAX_ROW = (
+    8192  # bytes of a row that are looked at: PATH_MAX of linux/limits.h, and what precedes it
+)
 
 
 class Process:
@@ -32,8 +35,22 @@ class Process:
         return tenant_of(self.folder)
 
     def maps(self) -> bytes:
-        """Its rows of maps that name an NVIDIA device file or NCCL."""
-        return b"\n".join(_ROWS.findall(procfs.read(self.folder / "maps")))
+        """Its rows of maps that name an NVIDIA device file or NCCL, one of each file, as many as a
+        reply holds.
+
+        A process chooses how many rows there are, and the names in them: one row at a time is in
+        memory, and is only searched for fixed words.
+        """
+        found: dict[bytes, bytes] = {}
+        size = 0
+        for row in _rows(self.folder / "maps"):
+            file = b" ".join(row.split(None, 5)[3:])
+            if file not in found and any(name in file for name in _NAMED):
+                size += len(row)
+                if size > MAX_DATA:
+                    break
+                found[file] = row.rstrip(b"\n")
+        return b"\n".join(found.values())
 
     def environment(self) -> dict[str, str]:
         """The variables that the agent uses; all others, which may be secrets, stay here."""
@@ -58,3 +75,14 @@ def opened(pid: int) -> Iterator[Process]:
         yield Process(fd)
     finally:
         os.close(fd)
+
+
+def _rows(maps: Path) -> Iterator[bytes]:
+    """The begin of each row. OSError as it comes."""
+    left, at_begin = procfs.MAX_BYTES, True
+    with maps.open("rb") as file:
+        while left > 0 and (piece := file.readline(MAX_ROW)):
+            left -= len(piece)
+            if at_begin:
+                yield piece
+            at_begin = piece.endswith(b"\n")

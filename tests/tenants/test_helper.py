@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collector.helper.process import Process
+from collector.node.helper.protocol import MAX_DATA
 from tests.collector.sources.nccl.inspector.lines import line
 from tests.tenants.node import ALICE, BOB, MALLORY, MEMORY_MAJOR, UUID, Node, Tenant
 from tests.tenants.unprivileged import HELPER, RunningHelper, flooding, run_as
@@ -109,6 +113,39 @@ def test_no_secret_and_no_address_leaves_the_helper(node: Node, helper: RunningH
     assert environ == "SLURM_JOB_ID=71"
     assert len(maps.splitlines()) == 2
     assert all("nvidia" in row or "libnccl" in row for row in maps.splitlines())
+
+
+def test_mappings_without_end_cost_the_helper_little(tmp_path: Path) -> None:
+    """Files with names of 4,000 blanks, or 60,000 that read as NCCL's, all in its one process."""
+    begin = b"7f0000000000-7f0000001000 r--p 00000000 08:01 "
+    device = begin + b"7 /dev/nvidia0"
+    blanks = (begin + b"8 /" + b" " * 4000 + b"x\n") * 100
+    libraries = b"".join(begin + b"%d /x/%0200d/libnccl.so.2\n" % (n, n) for n in range(60_000))
+    (tmp_path / "maps").write_bytes(device + b"\n" + blanks + libraries)
+    fd = os.open(tmp_path, os.O_PATH)
+    began_s = time.process_time()
+    tracemalloc.start()
+    try:
+        answer = Process(fd).maps()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        os.close(fd)
+    assert answer.startswith(device + b"\n")
+    assert len(answer) <= MAX_DATA
+    assert peak < 1 << 20
+    assert time.process_time() - began_s < 5
+
+
+def test_a_file_that_is_mapped_a_thousand_times_hides_none_behind_it(tmp_path: Path) -> None:
+    """One row of each file is answered: a reply has an end, and the library comes last."""
+    row = b"7f0000000000-7f0000001000 r--p 00000000 08:01 "
+    library = row + b"9 /usr/lib/libnccl.so.2"
+    (tmp_path / "maps").write_bytes((row + b"7 /dev/nvidia-uvm\n") * 2000 + library + b"\n")
+    fd = os.open(tmp_path, os.O_PATH)
+    answer = Process(fd).maps()
+    os.close(fd)
+    assert answer == row + b"7 /dev/nvidia-uvm\n" + library
 
 
 def test_a_file_is_opened_that_the_process_names_and_no_other(

@@ -16,7 +16,9 @@ TICKS_PER_SECOND = 100  # USER_HZ, the same on all architectures that have NVIDI
 
 _GPU = re.compile(rb" /dev/nvidia(\d{1,3})$", re.MULTILINE)
 _ANY_GPU = re.compile(rb" /dev/nvidia(?:\d{1,3}|ctl|-uvm)$", re.MULTILINE)
-_ROW = re.compile(rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) \S+ \S+ \S+ ([0-9]{1,20})")
+_ROW = re.compile(
+    rb"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) \S{1,8} \S{1,16} \S{1,32} ([0-9]{1,20})", re.MULTILINE
+)
 _ENV_START, _ENV_END = 47, 48  # proc(5): fields 50 and 51 of stat, counted behind the name
 _INODE = re.compile(rb"[0-9]{1,20}")
 # libtorch_cuda has NCCL linked in where PyTorch was built that way.
@@ -78,9 +80,8 @@ def in_memory(maps: bytes, start: int, end: int) -> bool:
     """
     if len(maps) >= MAX_BYTES:
         return False
-    for row in maps.splitlines():
-        match = _ROW.match(row)
-        if match and int(match[1], 16) < end and int(match[2], 16) > start and match[3] != b"0":
+    for row in _ROW.finditer(maps):  # no list of rows: the helper has little memory
+        if int(row[1], 16) < end and int(row[2], 16) > start and row[3] != b"0":
             return False
     return True
 
