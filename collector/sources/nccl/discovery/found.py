@@ -58,8 +58,10 @@ class Glance:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the look at a process gave. ``none``: it holds no GPU, or has ended."""
+    """What the look at a process gave. ``none``: it holds no GPU, or has ended; ``unread``: the
+    helper had no time to say.
+    """
 
     pid: int
-    state: Literal["found", "none", "hidden"]
+    state: Literal["found", "none", "hidden", "unread"]
     found: Found | None = None

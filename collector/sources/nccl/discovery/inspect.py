@@ -26,8 +26,10 @@ def inspect(proc: Path, glances: Sequence[Glance], mark: Mark) -> Iterator[Seen]
             found = _found(process, glance, minors)
         except PermissionError:
             yield Seen(glance.pid, "hidden")
-        except OSError:
+        except (FileNotFoundError, ProcessLookupError):
             yield Seen(glance.pid, "none")  # it ended meanwhile
+        except OSError:
+            yield Seen(glance.pid, "unread")
         else:
             yield Seen(glance.pid, "found" if found else "none", found)
 

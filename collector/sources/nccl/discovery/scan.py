@@ -185,8 +185,11 @@ class Scanner:
             opened = tuple(self._opened(process))
         except PermissionError:
             opened = None
-        except OSError:
+        except (FileNotFoundError, ProcessLookupError):
             pass  # it ended meanwhile
+        except OSError:
+            self._note(Seen(due.pid, "unread"), now_s)
+            return None
         if opened == ():
             self._note(Seen(due.pid, "none"), now_s)
             return None
@@ -198,6 +201,8 @@ class Scanner:
         if known is None:
             return
         before, found = known.found, seen.found
+        if seen.state in ("hidden", "unread"):
+            found = before  # it runs on: a helper that is away or busy ends no process
         if before is not None and found is not None:  # who it is does not change, whatever it says
             found = replace(before, uuids=found.uuids, library=found.library or before.library)
         known.found, known.hidden = found, seen.state == "hidden"

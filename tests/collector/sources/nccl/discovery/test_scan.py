@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -233,6 +235,34 @@ def test_a_file_that_may_not_be_read_hides_its_process(
     monkeypatch.setattr("collector.sources.nccl.discovery.procfs.read", refuse)
     scan = Scanner(proc).scan(0)
     assert (scan.processes, scan.hidden) == ((), 1)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EBUSY, errno.ETIMEDOUT])
+@pytest.mark.parametrize("which", ["descriptors", "maps"])
+def test_a_helper_that_does_not_answer_ends_no_process(
+    proc: Path, monkeypatch: pytest.MonkeyPatch, which: str, number: int
+) -> None:
+    """One that restarts, or is busy: a rank that was found before stays, and is no lost one."""
+    add_process(proc, 812, gpus=(0,), library=LIBRARY, environ="RANK=1")
+    broken = False
+
+    def opened(_: Path) -> Collection[int]:
+        if broken and which == "descriptors":
+            raise OSError(number, "helper")
+        return (0,)
+
+    def read(path: Path) -> bytes:
+        if broken and which == "maps" == path.name:
+            raise OSError(number, "helper")
+        return path.read_bytes()
+
+    monkeypatch.setattr("collector.sources.nccl.discovery.procfs.read", read)
+    scanner = Scanner(proc, opened)
+    before = scanner.scan(0).processes
+    broken = True
+    assert scanner.scan(MAX_PAUSE_S).processes == before != ()
+    shutil.rmtree(proc / "812")
+    assert scanner.scan(MAX_PAUSE_S + 1).processes == ()
 
 
 def test_the_machines_own_processes_are_scanned() -> None:
