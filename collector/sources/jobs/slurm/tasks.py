@@ -8,6 +8,7 @@ of a job only adds to that.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -75,13 +76,15 @@ class Task:
 class _Known:
     """What is remembered of a process.
 
-    ``group`` is its own or its ancestor's; ``daemon``: it is a slurmstepd.
+    ``group`` is its own or its ancestor's; ``daemon``: it is a slurmstepd. ``again_s`` is when its
+    environment is asked for again, which was not to be had.
     """
 
     parent: int = 0
     started: int = -1
     daemon: bool = False
     settled_s: float = 0.0
+    again_s: float = math.inf
     group: Group | None = None
     task: Task | None = None
 
@@ -164,10 +167,10 @@ class Tasks:
             known = self._known[pid] = _Known(
                 stat.parent, stat.started, settled_s=now_s + SETTLED_S
             )
-        if now_s <= known.settled_s:
-            self._inspect(pid, known, stat)
+        if now_s <= known.settled_s or now_s >= known.again_s:
+            self._inspect(pid, known, stat, now_s)
 
-    def _inspect(self, pid: int, known: _Known, stat: procfs.Stat) -> None:
+    def _inspect(self, pid: int, known: _Known, stat: procfs.Stat, now_s: float) -> None:
         status = self._bytes(pid, "status")
         group = group_of(self._bytes(pid, "cgroup").decode(errors="replace"))
         if stat.comm == DAEMON and _ROOT.search(status):
@@ -177,7 +180,11 @@ class Tasks:
         known.group = group or (above.group if above else None) or known.group
         if known.group is None:
             return
-        variables = environment_of(self._environ(pid), KEPT)
+        raw = self._environ(pid)
+        known.again_s = math.inf if raw is not None else now_s + AGAIN_S + pid % AGAIN_S
+        if raw is None and known.task is not None:
+            return  # what it said before: the helper may restart, or be busy
+        variables = environment_of(raw or b"", KEPT)
         job = known.group.job or self._job_of_sluid(known.group.sluid, variables)
         if job:
             ours = variables if variables.get("SLURM_JOB_ID", job) == job else {}
@@ -221,11 +228,11 @@ class Tasks:
     def _read(self, pid: int, name: str) -> bytes:
         return procfs.read(self._proc / str(pid) / name)
 
-    def _environ(self, pid: int) -> bytes:
+    def _environ(self, pid: int) -> bytes | None:
         try:
             return procfs.environ(self._proc / str(pid))
         except OSError:
-            return b""
+            return None
 
     def _bytes(self, pid: int, name: str) -> bytes:
         try:

@@ -177,6 +177,24 @@ def test_an_unreadable_environment_leaves_the_job_known(proc: Proc, slurm: Slurm
     assert jobs(slurm, holding(("GPU-0", 10))) == [("GPU-0", "71", "process")]
 
 
+def test_an_environment_is_asked_for_again(proc: Proc, slurm: Slurm) -> None:
+    """As of a helper that starts after the agent; what it said stays known while it is away."""
+    proc.task(10, "71", SLURM_JOB_NAME="llama")
+    environ, aside = (proc.root / "10" / name for name in ("environ", "aside"))
+
+    def name(of: Slurm, now_s: float) -> str:
+        (found,) = of.holdings(GPUS, holding(("GPU-0", 10)), now_s)
+        return found.facts["job_name"]
+
+    other = Slurm(proc.root, lambda _: "")
+    assert name(other, 0.0) == "llama"
+    environ.rename(aside)
+    assert name(other, 1.0) == "llama"
+    assert [name(slurm, now_s) for now_s in (0.0, SETTLED_S + 1)] == ["", ""]
+    aside.rename(environ)
+    assert name(slurm, 3 * AGAIN_S) == "llama"
+
+
 def test_an_environment_is_split_at_the_first_equals_sign(proc: Proc, slurm: Slurm) -> None:
     """Values hold `=` and bytes that are no UTF-8; neither shifts a name."""
     proc.put(
