@@ -20,7 +20,9 @@ from pipeline.clock import Instant
 
 FILE = "/etc/nccl.conf"  # for all processes; what the environment has goes first (env.rst)
 MAX_BYTES, MAX_VALUE = 1 << 16, 512
-_LINE = re.compile(r"^\s*(\w{1,64})\s*=\s*(.*?)\s*$", re.MULTILINE)
+# Blanks, but no ends of lines: an empty value is not the next line, and a file of blank lines
+# takes no longer than any other.
+_LINE = re.compile(r"^[ \t]*(\w{1,64})[ \t]*=(.*)$", re.MULTILINE)
 
 
 def ranks_by_job(
@@ -74,7 +76,7 @@ def file_settings(process: Path) -> dict[str, str]:
     except OSError:
         return {}
     pairs = _LINE.findall(data.decode(errors="replace"))
-    return {name: printable(value, MAX_VALUE) for name, value in pairs if name in KEPT}
+    return {name: printable(value.strip(), MAX_VALUE) for name, value in pairs if name in KEPT}
 
 
 def _namespace(process: Path) -> int:
