@@ -68,8 +68,9 @@ def versioned(proc: Path, processes: Iterable[Found]) -> Iterator[tuple[Found, s
     versions = Versions(NcclReader(proc).version)
     for found in processes:
         if found.library is not None:
-            known = versions.known(found.library)
-            yield found, known or versions.look(found.library, found.pid)
+            tenant = found.owner.tenant
+            known = versions.known(found.library, tenant)
+            yield found, known or versions.look(found.library, tenant, found.pid)
 
 
 def _ras(found: Found, version: str, listening: str) -> str:

@@ -182,8 +182,12 @@ class NcclSource:
         last turn is longest ago.
         """
         present = [p for job in self._jobs.now.values() for p in job.present if p.library]
-        self._versions.keep(p.library for p in present if p.library)
-        strange = [p for p in present if p.library and self._versions.known(p.library) is None]
+        self._versions.keep((p.library, p.owner.tenant) for p in present if p.library)
+        strange = [
+            p
+            for p in present
+            if p.library and self._versions.known(p.library, p.owner.tenant) is None
+        ]
         tenants = {p.owner.tenant for p in present}
         self._searched = {t: turn for t, turn in self._searched.items() if t in tenants}
         chosen = min(strange, key=lambda p: self._searched.get(p.owner.tenant, 0), default=None)
@@ -197,7 +201,7 @@ class NcclSource:
         version, who = "", Who(process.owner.name, process.owner.tenant)
         with suppress(LookLostError):
             version = self._desk.ask(NcclReader.version, who, LIBRARY_S, process.pid, library.path)
-        self._versions.note(library, version)
+        self._versions.note(library, who.tenant, version)
 
     def _rank(self, job: Job) -> int:
         """Last those whose RAS failed (others may bring their answer, and need not wait for them),
@@ -314,7 +318,8 @@ class NcclSource:
         return events
 
     def _version(self, process: Found) -> str:
-        return (self._versions.known(process.library) or "") if process.library else ""
+        library = process.library
+        return (self._versions.known(library, process.owner.tenant) or "") if library else ""
 
     def _known(self, job: Job) -> KnownJob:
         who = Who(job.name, job.owner.tenant)

@@ -52,7 +52,8 @@ def search(path: str, root: Path) -> str:
 
 
 class Versions:
-    """Remembers the version of each library, so that it is looked for once per file.
+    """Remembers the version of each library, so that it is looked for once per file and tenant: the
+    path leads where the tenant's own mounts let it, perhaps not to the file that several use.
 
     ``find`` is given a process and the path of its library; it may say "".
     """
@@ -62,23 +63,29 @@ class Versions:
         find: Callable[[int, str], str] = lambda pid, path: "",  # noqa: ARG005
     ) -> None:
         self._find = find
-        self._known: dict[tuple[str, int], str] = {}
+        self._known: dict[tuple[str, str, int], str] = {}
 
-    def known(self, library: Library) -> str | None:
+    def known(self, library: Library, tenant: str) -> str | None:
         """The version, "" where the library holds none, None where nobody has looked yet."""
         if match := _IN_NAME.search(library.path):
             return match[1]
-        return self._known.get((library.device, library.inode))
+        return self._known.get(_key(library, tenant))
 
-    def keep(self, libraries: Iterable[Library]) -> None:
-        """Forget all that no process uses: a user with many takes no place of another's."""
-        used = {(library.device, library.inode) for library in libraries}
+    def keep(self, libraries: Iterable[tuple[Library, str]]) -> None:
+        """Forget all that no process of that tenant uses: a user with many takes no place of
+        another's.
+        """
+        used = {_key(library, tenant) for library, tenant in libraries}
         self._known = {key: version for key, version in self._known.items() if key in used}
 
-    def look(self, library: Library, pid: int) -> str:
-        """Look for it, through a process that has it mapped."""
-        return self.note(library, self._find(pid, library.path))
+    def look(self, library: Library, tenant: str, pid: int) -> str:
+        """Look for it, through a process of the tenant that has it mapped."""
+        return self.note(library, tenant, self._find(pid, library.path))
 
-    def note(self, library: Library, found: str) -> str:
+    def note(self, library: Library, tenant: str, found: str) -> str:
         """Its version is known, or "" that it holds none."""
-        return self._known.setdefault((library.device, library.inode), found)
+        return self._known.setdefault(_key(library, tenant), found)
+
+
+def _key(library: Library, tenant: str) -> tuple[str, str, int]:
+    return tenant, library.device, library.inode

@@ -46,8 +46,23 @@ def test_each_file_is_looked_into_once() -> None:
 
     versions = Versions(find)
     wheel = Library("/venv/libnccl.so.2", "08:01", 7)
-    assert versions.known(wheel) is None
-    assert versions.look(wheel, 812) == "2.29.2"
-    assert versions.known(Library("/other/name/libnccl.so.2", "08:01", 7)) == "2.29.2"
-    assert versions.known(Library("/usr/lib/libnccl.so.2.18.5", "08:01", 8)) == "2.18.5"
+    assert versions.known(wheel, "user7") is None
+    assert versions.look(wheel, "user7", 812) == "2.29.2"
+    other = Library("/other/name/libnccl.so.2", "08:01", 7)
+    assert versions.known(other, "user7") == "2.29.2"
+    assert versions.known(Library("/usr/lib/libnccl.so.2.18.5", "08:01", 8), "") == "2.18.5"
     assert asked == [(812, "/venv/libnccl.so.2")]
+
+
+def test_a_tenant_says_nothing_about_the_library_of_others() -> None:
+    """Its mounts may show another file at the path of one that all use: RAS of a version that is
+    not safe would be asked, or that of a safe one never.
+    """
+    shared = Library("/shared/libnccl.so.2", "08:01", 7)
+    versions = Versions(lambda pid, _: {812: "2.99.0", 813: "2.26.2"}[pid])
+    assert versions.look(shared, "user666", 812) == "2.99.0"
+    assert versions.known(shared, "user7") is None
+    assert versions.look(shared, "user7", 813) == "2.26.2"
+    versions.keep([(shared, "user7")])
+    assert versions.known(shared, "user666") is None
+    assert versions.known(shared, "user7") == "2.26.2"
