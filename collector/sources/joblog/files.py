@@ -26,6 +26,7 @@ STALE_S = 86_400.0  # a log that nobody wrote to for a day has nothing to say
 
 _MAGIC = re.compile(r"[*?\[]")
 _POD = re.compile(r"_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/")
+_NAMESPACE = re.compile(rf"/([a-z0-9-]{{1,63}})_[^/_]{{1,253}}{_POD.pattern}")
 _SLURM = re.compile(r"(?:^|/)slurm-(\d{1,12}(?:_\d{1,9})?)[.\-][^/]*$")
 
 
@@ -46,7 +47,7 @@ class Left(NamedTuple):
 
 
 class LiveFiles:
-    """The files that match ``patterns``, in equal shares of their users: one who has a million
+    """The files that match ``patterns``, in equal shares of their tenants: one who has a million
     hides no other's. ``proc`` is this process's /proc. ``left`` are files that are not followed now
     and were there before.
     """
@@ -105,9 +106,11 @@ class LiveFiles:
     def _shared(
         self, found: dict[str, tuple[float, int]], places: int
     ) -> dict[str, tuple[float, int]]:
-        """The newest files of each user, with time and user, in equal shares; the newest first."""
+        """The newest files of each tenant, with time and user, in equal shares; the newest
+        first.
+        """
         newest = sorted(found.items(), key=lambda item: -item[1][0])
-        kept, cut = fair(newest, lambda item: item[1][1], places)
+        kept, cut = fair(newest, lambda item: tenant_of(item[0], item[1][1]), places)
         self.cut.update(user for _, (_, user) in cut)
         return dict(kept)
 
@@ -201,3 +204,15 @@ def job_of(path: str) -> str:
         return f"pod{match[1]}"
     match = _SLURM.search(path)
     return match[1] if match else ""
+
+
+def tenant_of(path: str, user: int) -> str:
+    """Whose share a log uses: its user's. Logs of pods are all root's, in folders that the kubelet
+    names: of those it is the namespace.
+
+    >>> pod = "/var/log/pods/ml_trainer-0_0a1b2c3d-0000-1111-2222-333344445555/main/0.log"
+    >>> tenant_of(pod, 0), tenant_of(pod, 7), tenant_of("/home/x/slurm-4711.out", 7)
+    ('namespace:ml', 'user7', 'user7')
+    """
+    match = _NAMESPACE.search(path) if user == 0 else None
+    return f"namespace:{match[1]}" if match else f"user{user}"

@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from collector.sources.joblog.files import Left, LiveFile, LiveFiles, below_root, job_of
+from collector.sources.joblog.files import (
+    Left,
+    LiveFile,
+    LiveFiles,
+    below_root,
+    job_of,
+    tenant_of,
+)
 from collector.sources.joblog.lines import Joiner
 from collector.sources.joblog.match import hits
 from collector.sources.tail import Tail
@@ -17,7 +24,7 @@ from pipeline.nccl.hit import Hit
 CHUNK = 1 << 18  # bytes of one file at a time, so that no file keeps the others waiting
 MAX_BYTES = 8 << 20  # of one read: 30 ms of work per MiB; what is left is read the next time
 MAX_EVENTS = (
-    2000  # of one read, in shares of the users: a stall of 16 ranks on a node makes some hundred
+    2000  # of one read, in shares of the tenants: a stall of 16 ranks on a node makes some hundred
 )
 ALL = 1 << 62
 
@@ -95,7 +102,7 @@ class LogReader:
             return LogLook(fresh=True)
         if new_files:
             self._find(now_s, frozenset(skip))
-        found: dict[int, list[JobHit]] = {}
+        found: dict[str, list[JobHit]] = {}  # by tenant
         counts: Counter[str] = Counter()
         grown: dict[str, int] = {}
         left = MAX_BYTES
@@ -109,12 +116,11 @@ class LogReader:
         behind: Counter[tuple[str, str]] = Counter()
         for followed in self._files.values():
             behind[followed.job, followed.tenant] += followed.tail.behind
-        hits, dropped = fair(
-            [hit for of_user in found.values() for hit in of_user], lambda one: one.user, MAX_EVENTS
-        )
+        all_hits = [(tenant, hit) for tenant, its in found.items() for hit in its]
+        kept, dropped = fair(all_hits, lambda one: one[0], MAX_EVENTS)
         counts["dropped"] += len(dropped)
         return LogLook(
-            hits=tuple(hits),
+            hits=tuple(hit for _, hit in kept),
             lines=tuple(counts.items()),
             files=len(self._files),
             troubles=tuple((p, f.trouble) for p, f in self._files.items() if f.trouble),
@@ -130,20 +136,22 @@ class LogReader:
         self._files.clear()
 
     def _turns(self, skip: Sequence[str]) -> Iterator[tuple[str, _Followed]]:
-        """Files, each as often as it has more to read: in rounds of one file of each user."""
-        queues: dict[int, list[tuple[str, _Followed]]] = {}
+        """Files, each as often as it has more to read: in rounds of one file of each
+        tenant.
+        """
+        queues: dict[str, list[tuple[str, _Followed]]] = {}
         for path, followed in self._files.items():
             if path not in skip:
-                queues.setdefault(followed.user, []).append((path, followed))
+                queues.setdefault(tenant_of(path, followed.user), []).append((path, followed))
         while queues:
-            for user, queue in list(queues.items()):
+            for tenant, queue in list(queues.items()):
                 path, followed = queue.pop(0)
                 before = followed.tail.offset
                 yield path, followed
                 if followed.tail.offset - before >= CHUNK:
                     queue.append((path, followed))
                 if not queue:
-                    del queues[user]
+                    del queues[tenant]
 
     def _find(self, now_s: float, skip: frozenset[str]) -> None:
         """Follow files that came, let go of those that went or fell silent."""
@@ -172,7 +180,7 @@ class LogReader:
         self,
         path: str,
         followed: _Followed,
-        found: dict[int, list[JobHit]],
+        found: dict[str, list[JobHit]],
         counts: Counter[str],
     ) -> int:
         """One piece of one file; how many bytes its lines had."""
@@ -186,7 +194,7 @@ class LogReader:
         followed.trouble = ""
         followed.user = followed.tail.user  # by its path a folder's link may lead to another's
         counts["too_long"] += followed.tail.lost - lost
-        mine = found.setdefault(followed.user, [])
+        mine = found.setdefault(tenant_of(path, followed.user), [])
         for raw in lines:
             line = followed.joiner.add(raw.decode(errors="replace"))
             seen = list(hits(line, path)) if line else []

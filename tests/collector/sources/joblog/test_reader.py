@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from collector.sources.joblog import files
 from collector.sources.joblog import reader as joblog
 from collector.sources.joblog.reader import LogReader
 from collector.sources.joblog.source import SKIP_NS, JobLogSource
@@ -104,3 +105,30 @@ def test_files_of_one_user_delay_no_other_users(
     reader.close()
     assert [(each.job, each.hit.fields["t"]) for each in look.hits] == [("71", "5")]
     assert {user for _, user, _ in look.behind} == {"user65534"}
+
+
+@pytest.mark.root
+def test_pods_of_one_namespace_take_no_place_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a file's, nor a line's: the kubelet writes all of their logs, as root."""
+    monkeypatch.setattr(joblog, "MAX_EVENTS", 10)
+    monkeypatch.setattr(files, "MAX_FILES", 4)
+    monkeypatch.setattr(files, "MAX_KNOWN", 4)
+
+    def write(namespace: str, number: int, lines: str, time_s: int) -> None:
+        uid = f"00000000-0000-4000-8000-{number:012}"
+        log = tmp_path / f"{namespace}_pod-{number}_{uid}" / "main" / "0.log"
+        log.parent.mkdir(parents=True)
+        log.write_text(lines)
+        os.utime(log, (time_s, time_s))
+
+    reader = LogReader([f"{tmp_path}/*/*/*.log"])
+    reader.begin((), at_start=False)
+    for number in range(10):
+        write("red", number, "".join(map(LOST.format, range(20))), 1001)
+    write("blue", 71, LOST.format(99), 1000)
+    look = reader.look(1002.0, (), new_files=True)
+    reader.close()
+    assert "99" in [each.hit.fields["t"] for each in look.hits]
+    assert len(look.hits) == 10
