@@ -66,19 +66,28 @@ class Api:
         return self._ask("GET", path, keep=keep)[1]
 
     def items(self, path: str, keep: Keep | None = None) -> list[dict[str, Any]]:
-        """All objects of a list, page by page; ``keep`` leaves ``items``, ``metadata``,
+        """All objects of a list, page by page, or where a page is too large object by object: the
+        size of a pod is its creator's choice. ``keep`` leaves ``items``, ``metadata``,
         ``continue`` and ``message`` where they are.
         """
+        try:
+            return self._whole(path, keep, PAGE)
+        except ApiError as error:
+            if error.errno != errno.EFBIG:
+                raise
+        return self._whole(path, keep, 1)
+
+    def _whole(self, path: str, keep: Keep | None, limit: int) -> list[dict[str, Any]]:
         for _ in range(MAX_RESTARTS):
             with suppress(ExpiredError):
-                return self._pages(path, keep)
-        return self._pages(path, keep)
+                return self._pages(path, keep, limit)
+        return self._pages(path, keep, limit)
 
-    def _pages(self, path: str, keep: Keep | None) -> list[dict[str, Any]]:
+    def _pages(self, path: str, keep: Keep | None, limit: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        more = ""
+        more, joint = "", "&" if "?" in path else "?"
         while True:
-            page = self._ask("GET", f"{path}?limit={PAGE}{more}", keep=keep)[1]
+            page = self._ask("GET", f"{path}{joint}limit={limit}{more}", keep=keep)[1]
             found += page.get("items") or ()
             token = page.get("metadata", {}).get("continue")
             if not token:

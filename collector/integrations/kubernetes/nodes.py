@@ -29,6 +29,13 @@ KEPT = frozenset(
         *("spec", "taints", "key", "value", "effect"),
     )
 )
+# What is kept of the pods of a node.
+POD = frozenset(
+    (
+        *("items", "metadata", "continue", "message", "spec", "status", "phase", "resourceClaims"),
+        *("containers", "initContainers", "resources", "limits"),
+    )
+)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 
@@ -49,9 +56,10 @@ class Nodes:
         return NodeState(frozenset(words), _reason(found), _by(found))
 
     def has_jobs(self, name: str) -> bool:
-        """Pods with GPUs."""
-        pods = self._get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{quote(name)}")
-        return any(map(_has_gpu, pods.get("items", ())))
+        """Pods with GPUs. Those that have ended use no quota: a tenant may have any number."""
+        terms = (f"spec.nodeName={name}", *(f"status.phase!={phase}" for phase in ENDED))
+        selector = quote(",".join(terms), safe="")
+        return any(map(_has_gpu, self._items(f"/api/v1/pods?fieldSelector={selector}", _pod)))
 
     def drained(self) -> dict[str, str]:
         """Nodes with a taint of ours."""
@@ -138,6 +146,10 @@ def _kept(one: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in one.items() if name in KEPT}
 
 
+def _pod(one: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in one.items() if name in POD or _is_gpu(name)}
+
+
 def _reason(node: Mapping[str, Any]) -> str:
     """Ours, empty without our taint."""
     reason = str(node["metadata"].get("annotations", {}).get(REASON, ""))
@@ -181,4 +193,8 @@ def _has_gpu(pod: Mapping[str, Any]) -> bool:
         for container in (*spec.get("containers", ()), *(spec.get("initContainers") or ()))
         for name in container.get("resources", {}).get("limits", {})
     ]
-    return bool(spec.get("resourceClaims")) or any(n.startswith(GPU_RESOURCES) for n in wanted)
+    return bool(spec.get("resourceClaims")) or any(map(_is_gpu, wanted))
+
+
+def _is_gpu(resource: str) -> bool:
+    return resource.startswith(GPU_RESOURCES)

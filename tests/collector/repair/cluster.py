@@ -74,8 +74,9 @@ class Cluster(ApiServer):
         if path in self.objects:
             return 200, self.objects[path]
         items = [one for key, one in self.objects.items() if key.rpartition("/")[0] == path]
-        for selector in query.get("fieldSelector", ()):
-            items = [one for one in items if one["spec"]["nodeName"] == selector.partition("=")[2]]
+        for term in query.get("fieldSelector", [""])[0].split(","):
+            field, _, value = term.partition("=")
+            items = [one for one in items if not field or _matches(one, field, value)]
         first, limit = int(query.get("continue", ["0"])[0]), int(query.get("limit", ["0"])[0])
         if first and self.expired:
             self.expired -= 1
@@ -84,6 +85,12 @@ class Cluster(ApiServer):
         more = first + len(page)
         token = {"continue": str(more)} if more < len(items) else {}
         return 200, {"kind": "List", "metadata": token, "items": page}
+
+
+def _matches(one: Any, field: str, value: str) -> bool:
+    """One term of a field selector: ``spec.nodeName=gpu01``, ``status.phase!=Failed``."""
+    section, name = field.removesuffix("!").split(".")
+    return bool((one.get(section, {}).get(name) == value) != field.endswith("!"))
 
 
 def _merged(old: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

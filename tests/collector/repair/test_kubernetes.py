@@ -104,6 +104,30 @@ def test_a_node_with_gpu_pods_is_left_alone(cluster: Cluster, tmp_path: Path) ->
     assert world.nodes["gpu01"].acts == ["reset"]
 
 
+def test_pods_of_any_size_and_number_keep_no_node_from_being_drained(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Together they are more than an answer may be, and those that have ended are without end."""
+    monkeypatch.setattr(api, "MAX_BYTES", 10_000)
+    nodes = Nodes(settings(cluster))
+
+    def pod(number: int, phase: str, resources: dict[str, str], size: int) -> None:
+        environment = [{"name": "A", "value": "x" * size}]
+        container = {"resources": {"limits": resources}, "env": environment}
+        spec = {"nodeName": "gpu01", "containers": [container]}
+        made = {"metadata": {"name": f"p{number}"}, "spec": spec, "status": {"phase": phase}}
+        cluster.put(f"/api/v1/pods/p{number}", made)
+
+    for number in range(4):
+        pod(number, "Running", {"cpu": "1"}, 5_000)
+    pod(10, "Succeeded", {"nvidia.com/gpu": "8"}, 20_000)
+    assert not nodes.has_jobs("gpu01")
+    nodes.drain("gpu01", "tocsin:x")
+    pod(5, "Running", {"nvidia.com/mig-1g.10gb": "1"}, 5_000)
+    assert nodes.has_jobs("gpu01")
+    assert not nodes.has_jobs("gpu02")
+
+
 def test_leases_keep_the_cap(cluster: Cluster, tmp_path: Path) -> None:
     """Of three broken nodes two are cordoned."""
     world, nodes = World(tmp_path, "gpu01", "gpu02", "gpu03"), Nodes(settings(cluster))
