@@ -60,6 +60,7 @@ class MonitorStream:
         self._zone = zone
         self._rest = b""
         self._object: list[bytes] = []
+        self._size = 0  # of it, with the ends of its lines
         self._skipping = False
 
     def feed(self, data: bytes) -> list[PeerEvent]:
@@ -81,14 +82,15 @@ class MonitorStream:
                 if line == b"}{" and self._object
                 else None
             )
-            self._object = [b"{"]
+            self._object, self._size = [b"{"], 2
             return event
         if self._object:
             self._object.append(line)
+            self._size += len(line) + 1
             if line == b"}":
                 document, self._object = b"\n".join(self._object), []
                 return self._take(document)
-            if sum(map(len, self._object)) > MAX_OBJECT:
+            if self._size > MAX_OBJECT:
                 self._object = []
                 self.unread.add("an object without end")
             return None

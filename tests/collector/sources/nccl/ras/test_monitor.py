@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from datetime import UTC
 
 import pytest
@@ -103,6 +104,20 @@ def test_memory_is_bounded_by_one_object(flood: bytes) -> None:
         stream.feed(flood)
         held = len(stream._rest) + sum(map(len, stream._object))
         assert held <= MAX_LINE + MAX_OBJECT
+
+
+def test_an_object_of_blank_lines_has_an_end() -> None:
+    """A line counts with its end: else blank ones are kept without limit, in the time of their
+    square.
+    """
+    stream = MonitorStream()
+    began_s = time.process_time()
+    for _ in range(4):
+        stream.feed(b"{\n" + b"\n" * 100_000)
+        assert len(stream._object) <= MAX_OBJECT
+    assert stream.unread.count == 4
+    assert time.process_time() - began_s < 5
+
 
 
 @pytest.mark.parametrize("junk", [b"", b"OK\n", b"hello\n"])
