@@ -13,7 +13,13 @@ import pytest
 
 from collector.sources.nccl.discovery.identity import Owner
 from collector.sources.nccl.discovery.procfs import Library, mapped
-from collector.sources.nccl.discovery.scan import FIRST_PAUSE_S, MAX_PAUSE_S, TENANT_S, Scanner
+from collector.sources.nccl.discovery.scan import (
+    FIRST_PAUSE_S,
+    MAX_PAUSE_S,
+    TENANT_S,
+    TENANT_WALL_S,
+    Scanner,
+)
 from pipeline.clock import SECOND_NS
 from tests.collector.sources.nccl.discovery.proctree import LIBRARY, UUIDS, add_gpus, add_process
 from tests.fakes import FakeClock
@@ -86,6 +92,27 @@ def test_long_lists_of_open_files_keep_no_other_users_process_waiting(proc: Path
     for _ in range(9):
         scan = scanner.scan(0)
     assert (len(scan.processes), scan.late) == (11, {})
+
+
+@pytest.mark.root
+def test_lists_that_the_helper_makes_keep_no_other_users_process_waiting(proc: Path) -> None:
+    """They cost this process no CPU time: a user's have an end by the wall, too."""
+    clock = FakeClock()
+    for pid in range(100, 200):
+        os.chown(add_process(proc, pid, gpus=(0,), user=7, environ="RANK=0"), 7, 7)
+    os.chown(add_process(proc, 900, gpus=(1,), user=8, environ="RANK=0"), 8, 8)
+
+    def opened(process: Path) -> range:
+        if process.stat().st_uid == 7:
+            clock.advance(1.5)
+        return range(256)
+
+    began_ns = clock.monotonic_ns()
+    scanner = Scanner(proc, opened, wall_s=lambda: clock.monotonic_ns() / SECOND_NS)
+    scan = scanner.scan(0)
+    assert 900 in {found.pid for found in scan.processes}
+    assert scan.late == {"user7": 96}
+    assert clock.monotonic_ns() - began_ns <= (TENANT_WALL_S + 1.5) * SECOND_NS
 
 
 def test_secrets_in_an_environment_are_not_kept(proc: Path) -> None:
