@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from collector.node.gpu_processes import Holder
 from collector.sources.nccl.discovery import procfs
+from collector.sources.nccl.discovery.devices import is_saved
 from collector.sources.nccl.discovery.found import Found
 
 MAX_FORKS = 8  # of one another
@@ -25,12 +27,13 @@ def holding(
     """
     found = list(processes)
     parents = {process.pid: process.parent for process in found}
-    shared = {uuid for uuid, listed in holders.items() if any(_mps(proc, h.pid) for h in listed)}
+    servers = {uuid: _mps_users(proc, listed) for uuid, listed in holders.items()}
+    saved = is_saved(proc)
     for process in found:
         held = tuple(
             uuid
             for uuid in process.uuids
-            if uuid in shared
+            if _is_served(process.user, servers.get(uuid, frozenset()), saved=saved)
             or not (listed := holders.get(uuid))
             or any(holder.pid == process.pid for holder in listed)
         )
@@ -49,8 +52,19 @@ def _ancestors(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
         yield pid
 
 
-def _mps(proc: Path, pid: int) -> bool:
-    try:
-        return procfs.read(proc / str(pid) / "comm").startswith(MPS.encode())
-    except OSError:
-        return False
+def _is_served(user: int, servers: frozenset[int], *, saved: bool) -> bool:
+    """Whether one of these users' MPS servers may hold a GPU for a user: its own, or root's. Any
+    process may have that name. In a saved tree nobody has.
+    """
+    return bool(servers) and (saved or not servers.isdisjoint((user, 0)))
+
+
+def _mps_users(proc: Path, listed: Iterable[Holder]) -> frozenset[int]:
+    """The users of the MPS servers among these processes."""
+    found = set()
+    for holder in listed:
+        folder = proc / str(holder.pid)
+        with suppress(OSError):
+            if procfs.read(folder / "comm").startswith(MPS.encode()):
+                found.add(folder.stat().st_uid)  # the effective one, whatever is dumpable
+    return frozenset(found)

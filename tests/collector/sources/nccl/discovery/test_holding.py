@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from collector.node.gpu_processes import NO_INSTANCE, Holder
-from collector.sources.nccl.discovery.holding import holding
+from collector.sources.nccl.discovery.holding import MPS, holding
 from tests.collector.sources.nccl.processes import process
 
 
@@ -31,3 +34,22 @@ def test_a_list_without_a_process_s_parent_says_nothing_of_it(tmp_path: Path) ->
     """NVML may list another process, or none."""
     assert [pid for pid, _ in held(tmp_path, 813)] == [812, 900, 901, 813, 814]
     assert {uuids for _, uuids in held(tmp_path)} == {("GPU-0",)}
+
+
+@pytest.mark.root
+def test_no_name_of_a_process_gives_a_job_the_gpu_of_another(tmp_path: Path) -> None:
+    """MPS' server holds a GPU for its own user, root's for all: who is called like it, and uses a
+    GPU, makes none of those its holders that only opened it.
+    """
+    (tmp_path / "self").mkdir()
+    victim = replace(process(tmp_path, 812), user=7, uuids=("GPU-0",))
+
+    def gpus(server: int) -> tuple[str, ...]:
+        folder = tmp_path / "900"
+        folder.mkdir(exist_ok=True)
+        (folder / "comm").write_text(f"{MPS}\n")
+        os.chown(folder, server, server)
+        (found,) = holding([victim], {"GPU-0": (Holder(900, NO_INSTANCE),)}, tmp_path)
+        return found.uuids
+
+    assert [gpus(user) for user in (666, 7, 0)] == [(), ("GPU-0",), ("GPU-0",)]
