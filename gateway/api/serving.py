@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -37,6 +38,8 @@ from pipeline.guard import Guard, Health
 
 T = TypeVar("T")
 MAX_WAITING = 32  # requests that wait for the thread; each is made in a tenth of a second at most
+# Of them those of readers who see a part of the cluster: no tenant keeps another, or operators, out.
+MAX_OF_TENANTS, MAX_OF_TENANT = 16, 4
 MIN_GZIP = 1400  # bytes: what one packet takes is not worth it
 MAX_BODIES = 2  # read or waiting at once: a scheduler asks one after the other
 PREFIXES = ("/api/", "/scheduler/")
@@ -86,7 +89,8 @@ class Api:
         self._name, self._links = name, links or Links()
         self._thread = ThreadPoolExecutor(1, "api")
         self._pulse, self._history = pulse, history
-        self._waiting = self._bodies = 0
+        self._waiting: Counter[Owners] = Counter()
+        self._bodies = 0
         self.bodies = frozenset(each.path for each in OPERATIONS if each.body is not None)
         self._health: dict[str, Health] = {}
         # The last answers with an ETag, by operation and reader: with their version, and when they
@@ -113,19 +117,29 @@ class Api:
         """End the thread. What it is making is made."""
         await asyncio.to_thread(self._thread.shutdown)
 
-    async def in_thread(self, work: Callable[[View], T]) -> T:
-        """What ``work`` makes of the cluster as it is now, in the thread of the API.
+    async def in_thread(self, work: Callable[[View], T], owners: Owners = None) -> T:
+        """What ``work`` makes of the cluster as it is now, in the thread of the API, for a reader
+        who sees what is of these ``owners``.
 
         Problem 503 where too many wait.
         """
-        if self._waiting >= MAX_WAITING:
+        if not self._may_wait(owners):
             raise Problem(503, "too many requests are waiting")
-        self._waiting += 1
+        self._waiting[owners] += 1
         try:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._thread, lambda: work(self._view()))
         finally:
-            self._waiting -= 1
+            self._waiting[owners] -= 1
+            self._waiting += Counter()  # drops who waits no more
+
+    def _may_wait(self, owners: Owners) -> bool:
+        every, whole = self._waiting.total(), self._waiting[None]
+        if owners is not None and (
+            every - whole >= MAX_OF_TENANTS or self._waiting[owners] >= MAX_OF_TENANT
+        ):
+            return False
+        return every < MAX_WAITING
 
     async def _guarded(self, work: Callable[[View], T]) -> T:
         """Likewise; Problem 500 where it fails, which is counted and logged."""
@@ -174,7 +188,8 @@ class Api:
             run = await self.in_thread(
                 lambda view: self._called(
                     name, path, lambda: found(self._seen(view, owners), values)
-                )
+                ),
+                owners,
             )
             if isinstance(run, Problem):
                 raise run
@@ -198,7 +213,7 @@ class Api:
     ) -> web.StreamResponse:
         gzip = accepts_gzip(",".join(request.headers.getall("Accept-Encoding", ())))
         asked = _Request(operation, values, body, gzip, _tags(request), request.get(OWNERS))
-        answer = await self.in_thread(lambda view: self._made(asked, view))
+        answer = await self.in_thread(lambda view: self._made(asked, view), asked.owners)
         return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
 
     def _made(self, asked: _Request, view: View) -> _Answer:

@@ -132,6 +132,39 @@ def test_more_than_may_wait_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> 
     asyncio.run(ask())
 
 
+def test_requests_of_tenants_keep_nobody_else_out() -> None:
+    """Each has a few places, and all of them together half."""
+    metrics = SelfMetrics()
+    api = Api(SimulatedCluster(1).model, Guard(metrics, SystemClock()), name="c1")
+    free = threading.Event()
+
+    def slow(_: View) -> int:
+        free.wait()
+        return 1
+
+    async def ask() -> None:
+        async def refused(*owners: str) -> bool:
+            """Whether one more of them is."""
+            asked = api.in_thread(slow, frozenset(owners) if owners else None)
+            waiting.append(asyncio.create_task(asked))
+            await asyncio.sleep(0)
+            return waiting[-1].done()
+
+        waiting: list[asyncio.Task[int]] = []
+        assert [await refused("user:a") for _ in range(5)] == [False] * 4 + [True]
+        for name in "bcd":
+            assert not any([await refused(f"user:{name}") for _ in range(4)])
+        assert await refused("user:e")
+        assert not any([await refused() for _ in range(16)])
+        assert await refused()
+        free.set()
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        assert (answers.count(1), len(answers)) == (32, 35)
+        await api.close()
+
+    asyncio.run(ask())
+
+
 def test_a_fault_of_ours_is_counted_and_shows_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client gets a problem document, the log the cause."""
     cluster = SimulatedCluster(1)
