@@ -1,6 +1,8 @@
 """The lease: of several gateways that judge, one leads.
 
-A key in JetStream's key-value bucket, whose entries vanish unless they are renewed. A lease is no
+A key in JetStream's key-value bucket, whose entries vanish unless they are renewed. Its name is one
+that no host can know: the server sends the acknowledgement of a message to whichever subject its
+sender names, the key's too, whatever the sender itself may publish. A lease is no
 exclusion: for the margin two may hold it, so what the holder says must be harmless twice (ids are
 made of what was found). ``held`` is asked before each thing said, not only where it is renewed: a
 process that was stopped and goes on has lost it without a notice.
@@ -13,7 +15,8 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
 
 from nats import errors
 from nats.js import errors as js_errors
@@ -48,6 +51,7 @@ class Lease:
         self._clock = clock
         self._revision = 0
         self._until_s = 0.0
+        self._place: _Place | None = None
 
     @property
     def held(self) -> bool:
@@ -65,7 +69,6 @@ class Lease:
         """Until it is cancelled. The bucket is made where there is none. While the lease is not
         ``wanted``, as by a gateway that falls behind, it is left to others.
         """
-        bucket: KeyValue | None = None
         while True:
             if not wanted():
                 await self.give_up(stream)
@@ -73,13 +76,20 @@ class Lease:
                 continue
             began_s = self._clock()
             try:
-                bucket = bucket or await _bucket(stream)
+                place = self._place = self._place or await _place(stream)
+                was_held = bool(self._revision)
                 async with asyncio.timeout(TIMEOUT_S):
-                    await self._try(bucket)
+                    await self._try(place)
+                if not was_held:
+                    await self._confirm(stream, place)
             except GONE:
-                bucket, self._revision = None, 0  # made again by the next try
-            except (*CALLS, js_errors.KeyWrongLastSequenceError):
-                self._revision = 0  # taken, or unknown: looked up by the next try
+                self._place, self._revision = None, 0  # made again by the next try
+            except js_errors.KeyWrongLastSequenceError:
+                if self._revision:
+                    self._place = None  # another bucket, perhaps
+                self._revision = 0  # taken: looked up by the next try
+            except CALLS:
+                self._revision = 0  # unknown: likewise
             else:
                 self._until_s = began_s + TTL_S - MARGIN_S
             await asyncio.sleep(RENEW_S if self._revision else _retry_s())
@@ -87,31 +97,46 @@ class Lease:
     async def give_up(self, stream: JetStreamContext) -> None:
         """Free it at once, where it is held."""
         revision, self._until_s, self._revision = self._revision, 0.0, 0
-        if revision:
+        if revision and self._place is not None:
             with contextlib.suppress(*CALLS):
                 async with asyncio.timeout(TIMEOUT_S):
-                    await (await stream.key_value(BUCKET)).delete(KEY, last=revision)
+                    await self._place.bucket.delete(self._place.key, last=revision)
 
-    async def _try(self, bucket: KeyValue) -> None:
+    async def _try(self, place: _Place) -> None:
         """Take or renew it; raises where another has it."""
+        bucket, key = place
         if self._revision:
-            self._revision = await bucket.update(KEY, self._value, last=self._revision)
+            self._revision = await bucket.update(key, self._value, last=self._revision)
             return
         try:
-            self._revision = await bucket.create(KEY, self._value)
+            self._revision = await bucket.create(key, self._value)
         except js_errors.KeyWrongLastSequenceError:
-            entry = await bucket.get(KEY)
+            entry = await bucket.get(key)
             if entry.value != self._value:
                 raise
             # Ours: the answer to the last renewal was lost.
-            self._revision = await bucket.update(KEY, self._value, last=entry.revision)
+            self._revision = await bucket.update(key, self._value, last=entry.revision)
+
+    async def _confirm(self, stream: JetStreamContext, place: _Place) -> None:
+        """NotFoundError where it was taken in a bucket that is another one by now: others look for
+        its key there.
+        """
+        if (await _place(stream)).key != place.key:
+            raise js_errors.NotFoundError
 
 
 def _retry_s() -> float:
     return secrets.SystemRandom().uniform(*RETRY_S)
 
 
-async def _bucket(stream: JetStreamContext) -> KeyValue:
+class _Place(NamedTuple):
+    """Where the lease is: the same for all gateways as long as the bucket is the same one."""
+
+    bucket: KeyValue
+    key: str
+
+
+async def _place(stream: JetStreamContext) -> _Place:
     """The bucket, on as many servers as the stream of the bus: else the lease would end with one
     server, and nobody could take it before that one is back. NotFoundError where there is no such
     stream, as nobody has anything to say then.
@@ -120,8 +145,12 @@ async def _bucket(stream: JetStreamContext) -> KeyValue:
     try:
         bucket = await stream.key_value(BUCKET)
     except js_errors.BucketNotFoundError:
-        return await stream.create_key_value(bucket=BUCKET, history=1, ttl=TTL_S, replicas=replicas)
-    config = (await stream.stream_info(f"KV_{BUCKET}")).config
-    if (config.num_replicas or 1) < replicas:  # versions before made it on one server
-        await stream.update_stream(config, num_replicas=replicas)
-    return bucket
+        bucket = await stream.create_key_value(
+            bucket=BUCKET, history=1, ttl=TTL_S, replicas=replicas
+        )
+    about = await stream.stream_info(f"KV_{BUCKET}")
+    if (about.config.num_replicas or 1) < replicas:  # versions before made it on one server
+        await stream.update_stream(about.config, num_replicas=replicas)
+    # When it was made, to the microsecond: only who may ask JetStream knows.
+    made = about.created.isoformat() if about.created else ""
+    return _Place(bucket, f"{KEY}-{blake2b(made.encode(), digest_size=12).hexdigest()}")

@@ -138,6 +138,41 @@ def test_a_process_that_was_stopped_knows_at_once(server: Nats) -> None:
     asyncio.run(story())
 
 
+def test_no_host_takes_it_away(server: Nats) -> None:
+    """By the reply subject of its messages, to which the server sends the acknowledgement, whatever
+    the host itself may publish: the bucket's key was one that everybody knows.
+    """
+
+    async def story(first: Contender, second: Contender) -> None:
+        host = await nats.connect(server.url)
+        end_s = now_s() + TTL_S
+        while now_s() < end_s:
+            for key in ("gateway", "gateway-0"):
+                reply = f"$KV.{BUCKET}.{key}"
+                await host.publish("tocsin.v1.c1.frames.n1", b"x", reply=reply)
+            await asyncio.sleep(0.05)
+            assert first.lease.held
+        assert not second.lease.held
+        await host.close()
+
+    two(server, story)
+
+
+def test_a_bucket_that_is_made_again_has_one_holder(server: Nats) -> None:
+    """Its key is another one, which all look up."""
+
+    async def story(first: Contender, second: Contender) -> None:
+        stream = second.client.jetstream()
+        await stream.delete_key_value(BUCKET)
+        await stream.create_key_value(bucket=BUCKET, ttl=TTL_S)
+        end_s = now_s() + 2 * TTL_S
+        while now_s() < end_s:
+            await asyncio.sleep(0.05)
+        assert [first.lease.held, second.lease.held].count(True) == 1
+
+    two(server, story)
+
+
 def test_it_is_kept_on_as_many_servers_as_the_stream(tmp_path: Path) -> None:
     """Also where a version before had made it on one."""
 
