@@ -32,6 +32,7 @@ from pipeline.seconds import FORGOTTEN_NS
 from pipeline.selfmetrics import SelfMetrics
 
 ROWS = "rows/"  # in a state
+ACKNOWLEDGED = "an acknowledgement of the server, which any host can have it send here"
 SILENT_NS = 60 * SECOND_NS  # counted as silent: many batches that did not come
 # Hosts that come are judged from the next multiple on. With each of them, all that is known by rows
 # is laid out again: half a second for 2,000 nodes, of which one may come every second for minutes.
@@ -105,7 +106,7 @@ class Fleet:
             observations = self.arrivals.take(batch.host, batch, stored_ns)
         except ValueError as error:
             self._metrics.add(fleet.REFUSED)
-            return str(error)
+            return ACKNOWLEDGED if payload.startswith(b'{"stream":') else str(error)
         self._add(self.arrivals.hosts[batch.host], observations, payload)
         return ""
 

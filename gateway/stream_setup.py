@@ -43,6 +43,7 @@ async def make(client: Client, cluster: str, replicas: int, max_bytes: int) -> b
             duplicate_window=WINDOW_S,
             discard=DiscardPolicy.OLD,
             deny_delete=True,
+            deny_purge=True,  # servers before 2.12 take an acknowledgement for such a request
         )
     except js_errors.APIError as error:
         if error.err_code != EXISTS:

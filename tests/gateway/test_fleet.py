@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.fleet import Fleet
+from gateway.fleet import ACKNOWLEDGED, Fleet
 from pipeline.bus.batch import Batch, encode
 from pipeline.catalog import fleet as series
 from pipeline.clock import SECOND_NS
@@ -42,3 +42,12 @@ def test_a_host_that_sends_nothing_for_a_minute_is_counted_as_silent() -> None:
     assert after(61) == [2, 1]
     send("n2", 1, NOW_NS + 62 * SECOND_NS)
     assert after(62) == [2, 0]
+
+
+def test_an_acknowledgement_is_not_laid_at_a_hosts_door() -> None:
+    """The server sends it to the reply subject of a message: any host may have named another's."""
+    clock, metrics = FakeClock(), SelfMetrics()
+    fleet = Fleet(Judge((), metrics, clock, periods_s={}), metrics, 5 * SECOND_NS)
+    assert fleet.take("n1", b'{"stream":"tocsin", "seq":7}', NOW_NS) == ACKNOWLEDGED
+    assert fleet.take("n1", b"junk", NOW_NS) not in ("", ACKNOWLEDGED)
+    assert metrics.value(series.REFUSED) == 2
