@@ -15,6 +15,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable
+from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,6 +70,7 @@ class Lease:
         """Until it is cancelled. The bucket is made where there is none. While the lease is not
         ``wanted``, as by a gateway that falls behind, it is left to others.
         """
+        self._place = None  # of another connection
         while True:
             if not wanted():
                 await self.give_up(stream)
@@ -100,7 +102,8 @@ class Lease:
         if revision and self._place is not None:
             with contextlib.suppress(*CALLS):
                 async with asyncio.timeout(TIMEOUT_S):
-                    await self._place.bucket.delete(self._place.key, last=revision)
+                    bucket = await stream.key_value(BUCKET)
+                    await bucket.delete(self._place.key, last=revision)
 
     async def _try(self, place: _Place) -> None:
         """Take or renew it; raises where another has it."""
@@ -121,7 +124,7 @@ class Lease:
         """NotFoundError where it was taken in a bucket that is another one by now: others look for
         its key there.
         """
-        if (await _place(stream)).key != place.key:
+        if _key((await stream.stream_info(f"KV_{BUCKET}")).created) != place.key:
             raise js_errors.NotFoundError
 
 
@@ -151,6 +154,10 @@ async def _place(stream: JetStreamContext) -> _Place:
     about = await stream.stream_info(f"KV_{BUCKET}")
     if (about.config.num_replicas or 1) < replicas:  # versions before made it on one server
         await stream.update_stream(about.config, num_replicas=replicas)
-    # When it was made, to the microsecond: only who may ask JetStream knows.
-    made = about.created.isoformat() if about.created else ""
-    return _Place(bucket, f"{KEY}-{blake2b(made.encode(), digest_size=12).hexdigest()}")
+    return _Place(bucket, _key(about.created))
+
+
+def _key(made: datetime | None) -> str:
+    """By when the bucket was made, to the microsecond: only who may ask JetStream knows."""
+    text = made.isoformat() if made else ""
+    return f"{KEY}-{blake2b(text.encode(), digest_size=12).hexdigest()}"

@@ -265,7 +265,7 @@ def test_a_file_of_the_image_counts_below_the_environment(tmp_path: Path) -> Non
 
 
 def test_an_empty_setting_of_a_file_is_not_its_next_line(tmp_path: Path) -> None:
-    """And a file of blank lines takes no time: in a pod it is the tenant's, and all ranks have it."""
+    """And a file of blank lines takes no time: in a pod it is the tenant's, and of all ranks."""
     file = tmp_path / "800/root/etc/nccl.conf"
     file.parent.mkdir(parents=True)
     file.write_text("NCCL_DEBUG =\n\tNCCL_ALGO = Ring \r\nNCCL_PROTO=Simple")

@@ -119,7 +119,6 @@ def test_an_object_of_blank_lines_has_an_end() -> None:
     assert time.process_time() - began_s < 5
 
 
-
 @pytest.mark.parametrize("junk", [b"", b"OK\n", b"hello\n"])
 def test_a_stream_without_events_is_no_stream(junk: bytes) -> None:
     """A saved file in which nothing is found is refused."""
