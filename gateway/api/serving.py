@@ -134,9 +134,9 @@ class Api:
             self._waiting += Counter()  # drops who waits no more
 
     def _may_wait(self, owners: Owners) -> bool:
-        every, whole = self._waiting.total(), self._waiting[None]
+        every, of_all = self._waiting.total(), self._waiting[None]
         if owners is not None and (
-            every - whole >= MAX_OF_TENANTS or self._waiting[owners] >= MAX_OF_TENANT
+            every - of_all >= MAX_OF_TENANTS or self._waiting[owners] >= MAX_OF_TENANT
         ):
             return False
         return every < MAX_WAITING

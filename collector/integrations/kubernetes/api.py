@@ -71,13 +71,13 @@ class Api:
         ``continue`` and ``message`` where they are.
         """
         try:
-            return self._whole(path, keep, PAGE)
+            return self._listed(path, keep, PAGE)
         except ApiError as error:
             if error.errno != errno.EFBIG:
                 raise
-        return self._whole(path, keep, 1)
+        return self._listed(path, keep, 1)
 
-    def _whole(self, path: str, keep: Keep | None, limit: int) -> list[dict[str, Any]]:
+    def _listed(self, path: str, keep: Keep | None, limit: int) -> list[dict[str, Any]]:
         for _ in range(MAX_RESTARTS):
             with suppress(ExpiredError):
                 return self._pages(path, keep, limit)
