@@ -192,6 +192,8 @@ def main() -> None:
         parser.error(f"{args.folder} has no account: init makes one")
     if (args.what == "init") == bool(args.names):
         parser.error("init takes no names, the others take at least one")
+    if args.what == "host" and GATEWAY in args.names:
+        parser.error(f"host {GATEWAY}: the inbox of that name is the gateways'")
     users = Users(args.folder)
     if args.what == "init":
         if (args.folder / "accounts.conf").exists():

@@ -165,6 +165,15 @@ def refusal(server: Secured, who: str) -> str:
     return asyncio.run(asked())
 
 
+def test_no_host_gets_the_inbox_of_gateways(tmp_path: Path) -> None:
+    """One of their name would read their answers."""
+    assert users(tmp_path, "init").returncode == 0
+    refused = users(tmp_path, "host", "node01", "gateway")
+    assert refused.returncode == 2
+    assert b"host gateway" in refused.stderr
+    assert not list(tmp_path.rglob("*.creds"))
+
+
 def test_what_is_revoked_is_refused_and_a_new_user_of_the_host_is_not(tmp_path: Path) -> None:
     """After a reload of the server."""
     server = Secured(tmp_path)
