@@ -39,7 +39,8 @@ from pipeline.guard import Guard, Health
 T = TypeVar("T")
 MAX_WAITING = 32  # requests that wait for the thread; each is made in a tenth of a second at most
 # Of them those of readers who see a part of the cluster: no tenant keeps others or operators out.
-MAX_OF_TENANTS, MAX_OF_TENANT = 16, 4
+# Two pages of one ask five questions at once each.
+MAX_OF_TENANTS, MAX_OF_TENANT = 20, 10
 MIN_GZIP = 1400  # bytes: what one packet takes is not worth it
 MAX_BODIES = 2  # read or waiting at once: a scheduler asks one after the other
 PREFIXES = ("/api/", "/scheduler/")

@@ -26,8 +26,9 @@ from tests.wait import until
 pytestmark = [pytest.mark.integration, pytest.mark.root]
 
 HOST = "gpu01"
-# Slurm waits five minutes by default before a node that does not respond is down.
-MORE = "SlurmdTimeout=5\nKillWait=1\n"
+# Slurm waits five minutes by default before a node that does not respond is down; a busy machine
+# keeps one that lives from answering for seconds.
+MORE = "SlurmdTimeout=30\nKillWait=1\n"
 
 
 class Agent:

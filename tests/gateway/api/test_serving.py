@@ -133,7 +133,7 @@ def test_more_than_may_wait_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_requests_of_tenants_keep_nobody_else_out() -> None:
-    """Each has a few places, and all of them together half."""
+    """Each has places for two pages, and all of them together leave others a third."""
     metrics = SelfMetrics()
     api = Api(SimulatedCluster(1).model, Guard(metrics, SystemClock()), name="c1")
     free = threading.Event()
@@ -151,11 +151,10 @@ def test_requests_of_tenants_keep_nobody_else_out() -> None:
             return waiting[-1].done()
 
         waiting: list[asyncio.Task[int]] = []
-        assert [await refused("user:a") for _ in range(5)] == [False] * 4 + [True]
-        for name in "bcd":
-            assert not any([await refused(f"user:{name}") for _ in range(4)])
-        assert await refused("user:e")
-        assert not any([await refused() for _ in range(16)])
+        assert [await refused("user:a") for _ in range(11)] == [False] * 10 + [True]
+        assert not any([await refused("user:b") for _ in range(10)])
+        assert await refused("user:c")
+        assert not any([await refused() for _ in range(12)])
         assert await refused()
         free.set()
         answers = await asyncio.gather(*waiting, return_exceptions=True)
