@@ -19,9 +19,7 @@ def calibration(report: Mapping[str, Any]) -> Iterator[str]:
         ("Labelled incidents", "False tickets", "Avoided", "Real tickets", "Still tickets",
          "Brier score with", "without", "Draws with too few of one verdict"),
         (
-            (row["labels"], f"{row['false_tickets']:.0f}", _of_worlds(row["false_avoided"]),
-             f"{row['real_tickets']:.0f}", _exactly(row["real_kept"], row["real_kept_exact"]),
-             f"{row['brier']['with']:.3f}", f"{row['brier']['without']:.3f}", row["refused"])
+            (row["labels"], *_kept(row), row["refused"])
             for row in rows
         ),
     )  # fmt: skip
@@ -43,11 +41,7 @@ def ways(report: Mapping[str, Any]) -> Iterator[str]:
         ("Held-out worlds", "Labels", "Way", "False tickets", "Avoided", "Real tickets",
          "Still tickets", "Brier score with", "without", "Worlds with too few labels"),
         (
-            (row["worlds"], row["labels"], row["way"], f"{row['false_tickets']:.0f}",
-             _of_worlds(row["false_avoided"]), f"{row['real_tickets']:.0f}",
-             _exactly(row["real_kept"], row["real_kept_exact"]),
-             f"{row['brier']['with']:.3f}", f"{row['brier']['without']:.3f}",
-             f"{row['refused']:.1f}")
+            (row["worlds"], row["labels"], row["way"], *_kept(row), f"{row['refused']:.1f}")
             for row in rows
         ),
     )  # fmt: skip
@@ -69,15 +63,22 @@ def fresh(report: Mapping[str, Any]) -> Iterator[str]:
         ("Labels", "Way", "False tickets", "Avoided", "Real tickets", "Still tickets",
          "Brier score with", "without"),
         (
-            (row["labels"], row["way"], f"{row['false_tickets']:.0f}",
-             _of_worlds(row["false_avoided"]), f"{row['real_tickets']:.0f}",
-             _exactly(row["real_kept"], row["real_kept_exact"]),
-             f"{row['brier']['with']:.3f}", f"{row['brier']['without']:.3f}")
+            (row["labels"], row["way"], *_kept(row))
             for row in found["rows"]
         ),
     )  # fmt: skip
     yield ""
     yield f"{found['gpu_months']:.1f} GPU-months of {_names(found['held_out'])}."
+
+
+def _kept(row: Mapping[str, Any]) -> Iterator[str]:
+    """False tickets and how many are avoided, real ones and how many stay, and Brier scores."""
+    yield f"{row['false_tickets']:.0f}"
+    yield _of_worlds(row["false_avoided"])
+    yield f"{row['real_tickets']:.0f}"
+    yield _exactly(row["real_kept"], row["real_kept_exact"])
+    yield f"{row['brier']['with']:.3f}"
+    yield f"{row['brier']['without']:.3f}"
 
 
 def ranking(report: Mapping[str, Any]) -> Iterator[str]:

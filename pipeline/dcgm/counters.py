@@ -124,7 +124,7 @@ def parse(text: str, file: str, compat: Compat = "dcgm-4.8") -> Counters:
 
 
 def _is_new_alone(record: gocsv.Record) -> bool:
-    """Whether a row names a field that came with the 4.9 generation, so that its file speaks it."""
+    """Whether a row names a field that came with the 4.9 generation, so that its file is of it."""
     name = record.fields[0].strip(" ")
     return name != names.AMBIGUOUS and names.ids().get(name, -1) in NEW_ALONE
 

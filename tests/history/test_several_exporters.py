@@ -16,7 +16,6 @@ from history.meaning.labels import LabelMap
 from history.remembered import MISSED_MS, Host
 from history.site.series import Series
 from pipeline.gpu_state import GpuState
-from pipeline.observation import Event
 from pipeline.store.files.scraped import Scrapes
 from tests.history.site import BEGIN_MS, HOUR_MS, gpu_labels, scrapes
 
@@ -161,12 +160,10 @@ def test_a_job_whose_gpu_was_lost_ends_with_its_other_gpus() -> None:
 
 def started(found: Scrapes) -> list[tuple[str, str, int]]:
     """Kind, job and milliseconds since the begin of its events."""
-
-    def told(event: Event) -> tuple[str, str, int]:
-        at = event.time_ns // 1_000_000 - BEGIN_MS
-        return event.kind, str(event.attributes["job"]), at
-
-    return [told(event) for event in found.events]
+    return [
+        (event.kind, str(event.attributes["job"]), event.time_ns // 1_000_000 - BEGIN_MS)
+        for event in found.events
+    ]
 
 
 def test_each_node_has_its_jobs_whatever_metrics_it_shows() -> None:

@@ -29,6 +29,12 @@ def alert(name: str, id_: str, **labels: str) -> dict[str, str]:
     return {"alertname": name, "id": id_, **RULES[name], **labels}
 
 
+def of_node(name: str, fault: str) -> dict[str, str]:
+    """An alert whose root is the node, of a class of faults."""
+    root = {"root_kind": "node", "root_device": "n1", "scope": "node", "class": fault}
+    return alert(name, "a", **root, **N1)
+
+
 @pytest.fixture(scope="module")
 def receivers() -> Iterator[Receivers]:
     """The receivers of all tests of this file."""
@@ -124,44 +130,20 @@ MUTES = [
     ),
     (
         "a node without a driver explains its GPUs",
-        alert(
-            "TocsinGpuLost",
-            "a",
-            root_kind="node",
-            root_device="n1",
-            scope="node",
-            **{"class": "gpu_lost"},
-            **N1,
-        ),
+        of_node("TocsinGpuLost", "gpu_lost"),
         alert("TocsinGpuXid", "b", scope="gpu", gpu_uuid="g1", **N1),
         True,
     ),
     (
         "a job that stands still explains no dead GPU of its node",
-        alert(
-            "TocsinJobStalled",
-            "a",
-            root_kind="node",
-            root_device="n1",
-            scope="node",
-            **{"class": "hang/host_stall"},
-            **N1,
-        ),
+        of_node("TocsinJobStalled", "hang/host_stall"),
         alert("TocsinGpuLost", "b", scope="gpu", gpu_uuid="g1", **N1),
         False,
     ),
     *(
         (
             f"{name} explains no dead GPU of a node",
-            alert(
-                name,
-                "a",
-                root_kind="node",
-                root_device="n1",
-                scope="node",
-                **{"class": fault},
-                **N1,
-            ),
+            of_node(name, fault),
             alert("TocsinGpuLost", "b", scope="gpu", gpu_uuid="g1", **N1),
             False,
         )

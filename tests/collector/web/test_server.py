@@ -34,6 +34,7 @@ from pipeline.frame import frame_of
 from pipeline.guard import Guard
 from pipeline.selfmetrics import SelfMetrics
 from tests.fakes import FakeClock, gpu, observed
+from tests.ports import free_port
 from tests.wait import PATIENCE_S
 
 HOSTILE = '</td><script>alert("x")</script>\udcff'
@@ -570,8 +571,7 @@ def test_a_port_can_be_opened_to_all_interfaces_and_closed_to_them_again(
     """
 
     async def run() -> int:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         first, then = [f":{port}", f"127.0.0.1:{port}"][:: 1 if wide_first else -1]
         old = Web(FakePages(), guard(), [first])
         await old.start()
