@@ -134,6 +134,8 @@ class Gateway:
         self._messages: deque[Message] = deque()
         self._stored_ns = 0  # the bus's time of the last message
         self._position = "", 0  # its stream and sequence
+        self._read_ns = 0  # through which all was read, by the bus's clock
+        self._idle_ns: int | None = None  # when that moved last with nothing left to judge
         self._resumed = False
         self._judging = Lock()  # held while what is remembered changes or is copied
         self._led = False
@@ -144,7 +146,7 @@ class Gateway:
             self._metrics,
             self._clock,
             Node(name, VERSION),
-            unready=lambda: "" if self._present else "the last hour is being read",
+            unready=lambda: "" if self._present or self._idle else "the last hour is being read",
             current=self._judge.current,
             past=lambda: self._judge.past,
         )
@@ -209,6 +211,15 @@ class Gateway:
         """Whether what is judged is of now."""
         judged_s = self._metrics.value(series.TICK) or 0.0
         return judged_s * SECOND_NS > self._clock.time_ns() - self._timing.present_ns
+
+    @property
+    def _idle(self) -> bool:
+        """Whether all that the bus has is judged: agents that are not there yet, or no more, keep
+        nobody from its page.
+        """
+        if self._idle_ns is None:
+            return False
+        return self._clock.monotonic_ns() - self._idle_ns < self._timing.present_ns
 
     async def run(self) -> int:
         """Serve and judge until a signal."""
@@ -335,6 +346,8 @@ class Gateway:
             self._health.succeeded()
         judged = await asyncio.to_thread(self._judged, consumer.read_ns) if self._resumed else []
         self._looked_ns = self._clock.monotonic_ns()
+        if consumer.read_ns > self._read_ns and self._resumed and not self._messages:
+            self._read_ns, self._idle_ns = consumer.read_ns, self._looked_ns
         leads = self._lease.held and self._present
         if leads and not self._led:  # what the one before it may have logged last
             self._log.write(self._taken_over(), (), self._judge.open())

@@ -140,6 +140,20 @@ def test_a_gateway_without_a_bus_does_not_start(tmp_path: Path) -> None:
         assert gateway.process.wait() == 1
 
 
+def test_a_gateway_is_ready_before_any_agent_sends(tmp_path: Path) -> None:
+    """It waits for its bus, not for agents: who installs both waits for it first."""
+    with Nats(tmp_path / "nats") as server, ExitStack() as stack:
+        bus = tuple(word.format(url=server.url) for word in BUS)
+        gateway = stack.enter_context(AgentProcess(tmp_path / "g1", *bus, command="gateway"))
+        gateway.until(lambda: gateway.get("/-/healthy")[0] == 200, "its pages")
+        gateway.until(lambda: "stream not found" in gateway.log, "the missing stream")
+        assert gateway.get("/-/ready")[0] == 503
+        server.stream()
+        gateway.until(lambda: gateway.get("/-/ready")[0] == 200, "the empty stream")
+        assert known(gateway) == 0
+        assert not leads(gateway)
+
+
 def test_a_period_with_which_a_gateway_would_never_report_is_refused() -> None:
     """Seconds close after a period, and what is older than 15 s is not reported."""
     bus = Bus(servers=("nats://127.0.0.1:1",), period=Seconds(12))
