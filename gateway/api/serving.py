@@ -110,6 +110,8 @@ class Api:
             if operation.form is not None:
                 handler = self._explanation(operation)
             app.router.add_route(operation.method, operation.path, handler)
+            if operation.method == "GET" and operation.handler is not None:
+                app.router.add_head(operation.path, handler)  # what GET sends, without the body
         app.router.add_get(openapi.PATH, self._openapi)
         app.middlewares.extend((_problems, self._readers.admit))
         app.on_shutdown.append(self._stream.end)

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.api import serving as server
 from gateway.api.operation import View
+from gateway.api.operations import OPERATIONS
 from gateway.api.problem import Problem
 from gateway.api.serving import Api
 from pipeline.clock import SystemClock
@@ -96,6 +97,22 @@ def test_what_is_not_there_is_a_problem_document(method: str, path: str, status:
     assert (found.status, found["status"]) == (status, status)
     assert found.headers["Content-Type"] == "application/problem+json"
     assert ("Allow" in found.headers) == (status == 405)
+
+
+def test_head_asks_what_get_would_say() -> None:
+    """Status and headers, without the body (RFC 9110, 9.3.2); probes and caches ask so."""
+    paths = [one.path for one in OPERATIONS if one.method == "GET" and one.handler is not None]
+
+    async def ask() -> list[tuple[Any, Any]]:
+        async with serving(SimulatedCluster(1)) as client:
+            return [(await client.ask("HEAD", path), await client.get(path)) for path in paths]
+
+    for head, got in asyncio.run(ask()):
+        assert head.body == b""
+        assert head.status == got.status
+        assert head.headers["Content-Type"] == got.headers["Content-Type"]
+        assert head.headers.get("ETag") == got.headers.get("ETag")
+        assert ("Content-Length" in head.headers) == ("Content-Length" in got.headers)
 
 
 def test_a_body_is_refused_where_none_belongs() -> None:
