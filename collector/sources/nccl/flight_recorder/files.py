@@ -13,6 +13,7 @@ from pathlib import Path
 
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.mounts import is_local
+from collector.sources.nccl.discovery.relative import absolute
 from collector.sources.untrusted import open_fifo, open_regular
 
 
@@ -32,7 +33,11 @@ class DumpFile:
 def files_of(proc: Path, process: Found) -> Iterator[DumpFile]:
     """The files of a rank that are there, and those on file systems that are not local."""
     own = proc / str(process.pid)
-    for path in dump_paths(process):
+    for given in dump_paths(process):
+        try:
+            path = absolute(given, own)
+        except OSError:
+            continue  # ended, or its folder may not be known
         if not is_local(own, path):
             yield DumpFile(process.pid, path, local=False)
             continue
@@ -49,7 +54,11 @@ def ring(proc: Path, process: Found) -> str:
     """Ask for a dump through the FIFO of its rank, where the job has one: any byte will do, and
     the job goes on. Why it takes none, "" where it does or has no FIFO.
     """
-    own, prefix = proc / str(process.pid), process.environment.get(PIPE)
+    own, given = proc / str(process.pid), process.environment.get(PIPE)
+    try:
+        prefix = absolute(given, own) if given else ""
+    except OSError as error:
+        return str(error)
     if not prefix or not is_local(own, prefix):
         return ""
     path = f"{prefix}{process.rank}.pipe"
@@ -72,7 +81,7 @@ PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 def dump_paths(process: Found) -> list[str]:
     """Where a rank writes its dump: where its environment says, else where PyTorch 2.13, and where
     older ones do by default: first below /tmp, then with the same name below the user's cache, then
-    there with the present name, whatever XDG_CACHE_HOME.
+    there with the present name, whatever XDG_CACHE_HOME. The environment's may be relative.
     """
     environment = process.environment
     given = [

@@ -13,6 +13,7 @@ from collector.node.helper import client
 from collector.node.helper.protocol import Kind
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.mounts import is_served_by_a_process
+from collector.sources.nccl.discovery.relative import absolute
 from collector.sources.nccl.inspector.log import InspectorLog
 from collector.sources.nccl.inspector.prometheus import MAX_BYTES, parse_samples
 from collector.sources.nccl.sanitize import FormatError
@@ -38,9 +39,7 @@ def folder_of(environment: Mapping[str, str], process: Path) -> str:
     """
     job = environment.get("SLURM_JOB_ID", "unknown-jobid")
     folder = environment.get("NCCL_INSPECTOR_DUMP_DIR") or f"nccl-inspector-{job}"
-    if folder.startswith("/"):
-        return folder
-    return f"{os.readlink(process / 'cwd')}/{folder}"  # noqa: PTH115 - as the process sees it, not resolved
+    return absolute(folder, process)
 
 
 class _Followed:

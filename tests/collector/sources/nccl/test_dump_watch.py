@@ -112,6 +112,19 @@ def test_dumps_are_looked_for_where_pytorch_writes_them(
     assert [r.path for r in reader.requests] == [f"/{path}"]
 
 
+def test_a_relative_prefix_is_below_the_folder_of_the_process(
+    watch: DumpWatch, reader: Reader, tmp_path: Path
+) -> None:
+    """Where it runs; of one that has ended nothing is read."""
+    found = process(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/r_")
+    put(root_of(tmp_path, found) / "work/traces/r_0")
+    look(watch, found)
+    assert reader.requests == []
+    (tmp_path / str(found.pid) / "cwd").symlink_to("/work")
+    look(watch, found)
+    assert [r.path for r in reader.requests] == ["/work/traces/r_0"]
+
+
 @pytest.mark.parametrize("age_ns", [SETTLED_NS // 2, 2000 * 10**9])
 def test_a_dump_that_is_being_written_or_older_than_its_process_waits(
     watch: DumpWatch, reader: Reader, tmp_path: Path, age_ns: int
