@@ -28,6 +28,7 @@ from detectors.kit.snapshot import Snapshotable
 from detectors.kit.stats import Moments, cusum, ew_update, median_mad
 from detectors.kit.stats.peers import SIGMA
 from pipeline.child import run
+from pipeline.extras import how_to_add
 from pipeline.interfaces import Detector
 from pipeline.observation import Observation
 from pipeline.rates import Rates
@@ -192,7 +193,7 @@ def peers() -> None:
             _extra, ("river.anomaly", "river.drift", "river.stats", "sklearn.ensemble")
         )
     except ModuleNotFoundError as error:
-        print(f"{error.name} is not installed: pip install 'tocsin[baselines]'")
+        print(f"{error.name} is not installed: {how_to_add('baselines')}")
         return
     rng = np.random.default_rng(3)
     values = rng.standard_normal(2000).tolist()

@@ -20,6 +20,7 @@ from collector.cli.spread import spread_options
 from collector.cli.time_args import interval
 from collector.config.error import ConfigError
 from history.command import bring, find, log_options, shared_names, site_options, some_of
+from pipeline.extras import how_to_add
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         from history.site.series import SiteError  # noqa: PLC0415 - heavy imports: not for --help
         from pipeline.pieces.interface import PiecesError  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise ConfigError(f"backtest needs {error.name}: pip install 'tocsin[history]'") from None
+        raise ConfigError(f"backtest needs {error.name}: {how_to_add('history')}") from None
     output = Path(args.output) if args.output else None
     if output and output.suffix not in FORMS:
         raise ConfigError(f"--output {output}: expected a name that ends in {', '.join(FORMS)}")

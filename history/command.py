@@ -16,6 +16,7 @@ from collector.cli.parser import Parser
 from collector.cli.terminal import plain
 from collector.cli.time_args import interval
 from collector.config.error import ConfigError
+from pipeline.extras import how_to_add
 
 if TYPE_CHECKING:
     from history.importing import Found, Progress
@@ -131,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
         from history import importing  # noqa: PLC0415 - it needs pyarrow and the extra `history`
         from history.site.series import SiteError  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise ConfigError(f"import needs {error.name}: pip install 'tocsin[history]'") from None
+        raise ConfigError(f"import needs {error.name}: {how_to_add('history')}") from None
     if not (args.to or args.print_mapping):
         raise ConfigError("--to DIR: where the store is written")
     root = Path(args.to)

@@ -17,6 +17,7 @@ from collector.cli.time_args import interval
 from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from history import command
+from pipeline.extras import how_to_add
 
 if TYPE_CHECKING:
     from history.economics.gather import Accounting
@@ -167,9 +168,7 @@ def _prometheus(args: argparse.Namespace, since: datetime, until: datetime) -> A
         from history.economics.site_nodes import outages, site_log  # noqa: PLC0415
         from history.site.series import SiteError  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"--prometheus needs {error.name}: pip install 'tocsin[history]'"
-        ) from None
+        raise ConfigError(f"--prometheus needs {error.name}: {how_to_add('history')}") from None
     begin_ms, end_ms = (round(at.timestamp() * 1000) for at in (since, until))
     try:
         site = command.site_at(args, [args.prometheus], time.time_ns() // 1_000_000)

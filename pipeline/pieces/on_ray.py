@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+from pipeline.extras import how_to_add
 from pipeline.pieces import about
 from pipeline.pieces.interface import RETRIES, A, Done, Piece, PiecesError, R, called
 
@@ -40,7 +41,7 @@ class RayCluster:
             self._ray: Any = importlib.import_module("ray")
         except ModuleNotFoundError as error:
             raise PiecesError(
-                f"--ray needs {error.name}: pip install 'tocsin[ray]', here and on the cluster"
+                f"--ray needs {error.name}: {how_to_add('ray')}, here and on the cluster"
             ) from None
         self._connect(address)
         # Ray prints what became of its processes to our standard output, whatever `log_to_driver`

@@ -199,7 +199,7 @@ def test_without_ray(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     code, _, err = ran("replay", "--from", str(store), "--ray", "127.0.0.1:1")
     assert (code, len(err.splitlines())) == (2, 1)
-    assert "pip install 'tocsin[ray]'" in err
+    assert "install the extra `ray` of Tocsin" in err
 
 
 def test_another_version_of_ray(
