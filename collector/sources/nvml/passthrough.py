@@ -35,13 +35,18 @@ def has_driver_for_guests(function: Path) -> bool:
     return "vfio" in driver or driver in STUBS
 
 
-def _is_given_away(sysfs: Path, address: str) -> bool:
-    folder = sysfs / "bus" / "pci" / "devices" / f"{pci_key(address)}.0"
+def is_gpu(function: Path) -> bool:
+    """Whether a PCI function, a folder of sysfs, is a GPU of NVIDIA's."""
     try:
         vendor, kind = (
-            (folder / name).read_text(encoding="ascii", errors="replace").strip()
+            (function / name).read_text(encoding="ascii", errors="replace").strip()
             for name in ("vendor", "class")
         )
     except OSError:
         return False
-    return has_driver_for_guests(folder) and vendor == NVIDIA and kind.startswith(DISPLAY)
+    return vendor == NVIDIA and kind.startswith(DISPLAY)
+
+
+def _is_given_away(sysfs: Path, address: str) -> bool:
+    function = sysfs / "bus" / "pci" / "devices" / f"{pci_key(address)}.0"
+    return has_driver_for_guests(function) and is_gpu(function)

@@ -4,6 +4,7 @@ should have, read or not.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from collector.sources.nvml.states import GPU_IS_LOST, OK, PASSTHROUGH, Evidence
 from collector.sources.nvml.supervisor import Supervisor, Sweep
 from collector.sources.nvml.targets import Targets
 from collector.sources.nvml.to_events import Happenings
+from collector.sources.nvml.unlisted import Unlisted
 from collector.sources.nvml.wire import GarbageError, Message
 from collector.sources.nvml.worker import Deadlines, Worker
 from pipeline.catalog import agent
@@ -28,6 +30,8 @@ from pipeline.clock import SECOND_NS, Clock, Instant, instant
 from pipeline.frame import Device, Frame, frame_of, schema_of
 from pipeline.observation import Event, Reading, Unread
 from pipeline.selfmetrics import SelfMetrics
+
+log = logging.getLogger("tocsin.nvml")
 
 MAX_UNREAD = 256  # reasons in one reading; a broken driver gives one per field and GPU
 _REASONS = {
@@ -55,7 +59,8 @@ class NvmlSource:
     reading. ``expected`` is how many GPUs there should be, 0 for those that were ever seen. A
     reading waits for its sweep at most ``deadlines.sweep_s``. No driver, a hung or lost GPU, a
     crash of the library are values of ``tocsin_gpu_state``, never exceptions. A GPU that virtual
-    machines have, as ``sysfs`` says, is not expected; a number that was declared stays what it is.
+    machines have, as ``sysfs`` says, is not expected, and one that the driver has and never listed
+    is; a number that was declared stays what it is.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class NvmlSource:
         expected: int = 0,
         proc: Path = Path("/proc"),
         sysfs: Path = Path("/sys"),
+        dev: Path = Path("/dev"),
         holders: GpuProcesses | None = None,
         env: Mapping[str, str] | None = None,
         rng: random.Random | None = None,
@@ -95,6 +101,8 @@ class NvmlSource:
         self._targets = Targets()
         self._assembler = Assembler()
         self._states, self._sysfs, self._away = States(), sysfs, 0
+        self._unlisted = Unlisted(sysfs, proc, dev)
+        self._missed: tuple[str, ...] = ()
         self._happenings = Happenings(proc)
         self._holders = holders or GpuProcesses()
         self._links: dict[str, tuple[int, int]] = {}
@@ -124,6 +132,7 @@ class NvmlSource:
         sweep = self._supervisor.sweep(links=links, facts=facts, missing=self._missing)
         if sweep.complete and facts:
             self._facts_due_ns = now.mono_ns + self._facts_every_ns
+            self._miss(now)
         if sweep.pid and sweep.pid != self._targets.pid:
             self._targets = Targets(sweep.pid)
         unread = [Unread(sweep.trouble)] if sweep.trouble else []
@@ -214,6 +223,12 @@ class NvmlSource:
             changes, now
         )
 
+    def _miss(self, now: Instant) -> None:
+        """Look for GPUs that the driver has and does not list."""
+        before, self._missed = self._missed, self._unlisted.look(self._roster.gpus(), now.mono_ns)
+        for slot in set(self._missed) - set(before):
+            log.warning("the GPU at %s has NVIDIA's driver, which does not list it", slot)
+
     def _tell_holders(self, block: Block, *, complete: bool) -> None:
         """Who is there: instances as of the last complete sweep, though those that were destroyed
         keep their rows.
@@ -278,7 +293,8 @@ class NvmlSource:
                     )
                 )
         visible = sum(v.kind == "gpu" for v in values)
-        expected = self._expected or len(self._roster.expected()) - self._away
+        known = len(self._roster.expected()) - self._away
+        expected = self._expected or known + len(self._missed)
         counts = {"gpus_expected": expected, "gpus_visible": visible}
         return [*frames, frame_of("node", [(self._node, counts)], *now)]
 

@@ -48,6 +48,7 @@ class ScriptedNode:
         expected: int = 0,
         proc: Path = Path("/nonexistent"),
         sysfs: Path = Path("/nonexistent"),
+        dev: Path = Path("/nonexistent"),
         state: State | None = None,
         holders: GpuProcesses | None = None,
     ) -> None:
@@ -74,6 +75,7 @@ class ScriptedNode:
             expected=expected,
             proc=proc,
             sysfs=sysfs,
+            dev=dev,
             holders=holders,
             env=self._environment,
             rng=random.Random(1),

@@ -5,6 +5,7 @@ a driver that misbehaves.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,6 +187,62 @@ def test_a_gpu_that_its_driver_gets_back_is_expected_again(
     node.add_gpu(1)
     node.table.set("-/nvmlDeviceGetCount()", 2)
     until(lambda: node.states(400) == ["ok", "ok"], "the second GPU")
+
+
+def node_with_three(scripted: Scripted, tmp_path: Path, **more: Any) -> ScriptedNode:
+    """Three GPUs of a node are bound to NVIDIA's driver, which lists two of them."""
+    for slot in ("10", "11", "12"):
+        bind(tmp_path / "sys", f"0000:{slot}:00.0", "nvidia")
+    dev = tmp_path / "dev"
+    dev.mkdir()
+    for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm"):
+        (dev / name).touch()
+    return scripted(2, sysfs=tmp_path / "sys", dev=dev, facts_every_s=60, **more)
+
+
+def expected_after(node: ScriptedNode, minutes: int) -> float:
+    """GPUs that are expected so many minutes later, read once a minute."""
+    for _ in range(minutes):
+        reading = node.read(60)
+    (row,) = values(reading, "node")
+    return row["gpus_expected"]
+
+
+def test_a_gpu_that_was_dead_before_the_agent_came_is_missed(
+    scripted: Scripted, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The driver has it and does not list it, for longer than a driver takes to load."""
+    node = node_with_three(scripted, tmp_path)
+    node.read()
+    assert expected_after(node, 4) == 2
+    assert expected_after(node, 3) == 3
+    assert caplog.text.count("the GPU at 0000:12:00 has NVIDIA's driver") == 1
+    bind(tmp_path / "sys", "0000:12:00.0", "vfio-pci")
+    assert expected_after(node, 1) == 2
+
+
+@pytest.mark.parametrize("why", ["container", "function", "excluded", "unbound", "declared"])
+def test_a_gpu_that_is_left_out_on_purpose_is_not_missed(
+    scripted: Scripted, tmp_path: Path, why: str
+) -> None:
+    """A container has a part of the GPUs; a function is virtual; the driver leaves one out, or has
+    never had it; the number is declared.
+    """
+    node = node_with_three(
+        scripted, tmp_path, proc=tmp_path / "proc", expected=2 if why == "declared" else 0
+    )
+    if why == "container":
+        (tmp_path / "dev/nvidia2").unlink()
+    elif why == "function":
+        (tmp_path / "sys/bus/pci/devices/0000:12:00.0/physfn").symlink_to("../0000:11:00.0")
+    elif why == "excluded":
+        params = tmp_path / "proc/driver/nvidia/params"
+        params.parent.mkdir(parents=True)
+        params.write_text('ResmanDebugLevel: 4294967295\nExcludedGpus: "GPU-1b2c"\n')
+    elif why == "unbound":
+        bind(tmp_path / "sys", "0000:12:00.0", "")
+    node.read()
+    assert expected_after(node, 8) == 2
 
 
 def bind(sysfs: Path, address: str, driver: str, vendor: str = "0x10de") -> None:
