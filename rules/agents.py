@@ -105,7 +105,7 @@ AVAILABILITY = (
         confirm="`tocsin_gpu_state == 1` of the instance; `nvidia-smi -L`.",
         do=(
             "Drain the node and power-cycle it. If a GPU was removed for good: "
-            "`tocsin maintenance on --device gpu7 --reason removed`; docs/troubleshooting.md."
+            "`sudo tocsin maintenance on --device gpu7 --reason removed`; docs/troubleshooting.md."
         ),
         clears="15 minutes after all GPUs respond, so that a reboot does not hide the fault.",
         panel=places.NODE_GPUS,
@@ -154,15 +154,15 @@ MAINTENANCE = (
         family="maintenance",
         summary="Node in maintenance.",
         description=(
-            f"{NODE} is in maintenance, and its other alerts are muted. Run tocsin maintenance off "
-            f"when the work is done."
+            f"{NODE} is in maintenance, and its other alerts are muted. Run sudo tocsin "
+            f"maintenance off when the work is done."
         ),
         means=(
             "Maintenance was started by `tocsin maintenance on` or by the scheduler. Alertmanager "
             "mutes the other alerts of the node."
         ),
         confirm="`tocsin_maintenance`; the status page of the node.",
-        do="`tocsin maintenance off` when the work is done.",
+        do="`sudo tocsin maintenance off` when the work is done.",
         clears="At `tocsin maintenance off`, or at the end that was set.",
         panel=places.MAINTENANCE,
     ),
@@ -212,8 +212,8 @@ SATURATION = (
         ),
         means="Many devices share a fault, or a detector is wrong.",
         confirm=(
-            '`tocsin_finding_active` by detector; `tocsin query "SELECT detector, count(*) FROM '
-            'findings GROUP BY 1"`.'
+            '`tocsin_finding_active` by detector; `sudo tocsin query "SELECT detector, count(*) '
+            'FROM findings GROUP BY 1"`.'
         ),
         do="Find the common cause. Report the detector if it is wrong.",
         clears="When the number of findings is below the limit.",
@@ -291,7 +291,7 @@ ERRORS = (
             f"one. Correct the file and reload."
         ),
         means="The file is checked as a unit; one error rejects all of it.",
-        confirm="`tocsin check-config --config.file FILE` names file, key and line.",
+        confirm="`sudo tocsin check-config --config.file FILE` names file, key and line.",
         do="Correct the file and reload.",
         clears="At the next successful reload.",
         panel=places.CONFIGURATIONS,
@@ -364,7 +364,7 @@ ERRORS = (
         ),
         confirm=(
             "`tocsin_store_damaged_records_total` and `tocsin_store_damaged_bytes_total`: what is "
-            "missing; the agent logs each file with the reason; `smartctl -a`, `dmesg`."
+            "missing; the agent logs each file with the reason; `sudo smartctl -a`, `sudo dmesg`."
         ),
         do=(
             "Replace a disk or memory that damages data. Keep the quarantined file for a report, "
@@ -385,8 +385,8 @@ ERRORS = (
         summary="Data past its retention held back.",
         description=(
             f"{INSTANCE}: {{{{ $value | humanize1024 }}}}B are past their retention and are "
-            f"deleted one day at a time. Check the clock, then run tocsin compact --once "
-            f"--confirm-removal."
+            f"deleted one day at a time. Check the clock, then run sudo -u tocsin tocsin compact "
+            f"--once --confirm-removal."
         ),
         means=(
             "More than a day of data passed its retention at once: the clock is ahead, the node "
@@ -394,8 +394,10 @@ ERRORS = (
         ),
         confirm="`date` on the node; `tocsin_store_held_back_bytes`; `storage.retention`.",
         do=(
-            "Correct the clock. If it is right, `tocsin compact --once --confirm-removal` deletes "
-            "the data now; otherwise they go one day for every six hours of new data."
+            "Correct the clock. If it is right, `sudo -u tocsin tocsin compact --once "
+            "--confirm-removal` deletes the data now (as the agent's user: the agent could not "
+            "write to folders that root makes). Otherwise one day of them is deleted for every six "
+            "hours of new data."
         ),
         clears="When no more than a day of data is past its retention.",
         panel=places.RETENTION,

@@ -109,7 +109,9 @@ CLASSES = (
             "The GPU fell off the bus, its driver calls hang, or it is missing since the last "
             "boot. `tocsin_gpu_state` says which."
         ),
-        confirm="`tocsin_gpu_state{uuid=...}`; `nvidia-smi -L` on the node; `dmesg | grep -i xid`.",
+        confirm=(
+            "`tocsin_gpu_state{uuid=...}`; `nvidia-smi -L` on the node; `sudo dmesg | grep -i xid`."
+        ),
         do="Drain the node and power-cycle it. If the GPU is lost again, reseat or replace it.",
         panel=places.NODE_GPUS,
     ),
@@ -125,7 +127,7 @@ CLASSES = (
             "The kernel reported a crash, a lock-up, an uncorrected memory or processor error, or "
             "a process that it killed."
         ),
-        confirm="`tocsin explain INCIDENT`; `dmesg -T`; `ras-mc-ctl --summary`.",
+        confirm="`sudo tocsin explain INCIDENT`; `sudo dmesg -T`; `sudo ras-mc-ctl --summary`.",
         do="Drain the node, and power-cycle it or replace the part.",
         panel=places.INCIDENTS,
     ),
@@ -138,7 +140,10 @@ CLASSES = (
         numbers="",
         inspect="Check the storage and the network path to it",
         means=("A file server does not respond, a file system became read-only, or a disk failed."),
-        confirm="`tocsin explain INCIDENT`; `dmesg -T`; `df`, `mount`, `nvme list` on the node.",
+        confirm=(
+            "`sudo tocsin explain INCIDENT`; `sudo dmesg -T`; `df`, `mount`, `sudo nvme list` on "
+            "the node."
+        ),
         do="Restore the storage; restart jobs that stand still.",
         panel=places.INCIDENTS,
     ),
@@ -158,7 +163,8 @@ CLASSES = (
             "cause and contains the errors that follow from it."
         ),
         confirm=(
-            "`tocsin explain INCIDENT`; `tocsin query xids --since 1d`; `dmesg -T | grep -i xid`."
+            "`sudo tocsin explain INCIDENT`; `sudo tocsin query xids --since 1d`; "
+            "`sudo dmesg -T | grep -i xid`."
         ),
         do="Follow the proposed action: reset, power cycle or support.",
         panel=places.NODE_XIDS,
@@ -179,7 +185,7 @@ CLASSES = (
             "Uncorrectable errors, spare rows used up, or a trend of corrected errors that leads "
             "there."
         ),
-        confirm="`tocsin query ecc --since 30d`; `nvidia-smi -q -d ECC,ROW_REMAPPER`.",
+        confirm="`sudo tocsin query ecc --since 30d`; `nvidia-smi -q -d ECC,ROW_REMAPPER`.",
         do=(
             "Reset the GPU after its job where a row remap is pending. Run the field diagnostic "
             "and open an RMA where a remap failed."
@@ -204,8 +210,8 @@ CLASSES = (
             "root cause can be one GPU, its node or the rack."
         ),
         confirm=(
-            "`tocsin query throttle --since 1d`; temperatures of neighbours; fans, coolant, power "
-            "supplies."
+            "`sudo tocsin query throttle --since 1d`; temperatures of neighbours; fans, coolant, "
+            "power supplies."
         ),
         do=(
             "One GPU: cold plate, thermal paste, fan. A node: power supply, fans. A rack: call the "
@@ -271,7 +277,7 @@ CLASSES = (
         ),
         confirm=(
             "`nvidia-smi -q | grep -A8 Fabric`; `systemctl status nvidia-fabricmanager`; "
-            "`dmesg -T | grep -i sxid`."
+            "`sudo dmesg -T | grep -i sxid`."
         ),
         do=(
             "A node: restart Fabric Manager with no job on the node; its version must be that of "
@@ -293,7 +299,8 @@ CLASSES = (
             "ends were compared where both are known."
         ),
         confirm=(
-            "`tocsin query links --since 1d`; `ibstat`, `iblinkinfo`, `perfquery -x` at both ends."
+            "`sudo tocsin query links --since 1d`; `ibstat`, `sudo iblinkinfo`, `sudo perfquery "
+            "-x` at both ends."
         ),
         do="Clean or swap the cable, then the transceiver, then the port.",
         panel=places.PORTS,
@@ -315,10 +322,10 @@ CLASSES = (
             "or storage. `hang/hardware` and `hang/link`: the GPU or port is broken."
         ),
         confirm=(
-            "`tocsin nccl status`; `tocsin explain INCIDENT`. `hang/rank_busy`: the stack of the "
-            "named rank (`py-spy dump --pid PID`). `hang/crawl`: clocks, power and network of the "
-            "job against the hour before. `hang/host_stall`: the loader's processes and their "
-            "storage (`cat /proc/PID/stack`, mounts, their latency)."
+            "`sudo tocsin nccl status`; `sudo tocsin explain INCIDENT`. `hang/rank_busy`: the "
+            "stack of the named rank (`sudo py-spy dump --pid PID`). `hang/crawl`: clocks, power "
+            "and network of the job against the hour before. `hang/host_stall`: the loader's "
+            "processes and their storage (`sudo cat /proc/PID/stack`, mounts, their latency)."
         ),
         do=(
             "Restart the job without the node of the root cause. `hang/rank_busy`: keep the stack "
@@ -340,7 +347,9 @@ CLASSES = (
             "The GPU, or all GPUs of the node, are slower than their peers in the job and than "
             "before, and no throttle reason explains it."
         ),
-        confirm="`tocsin query device UUID --since 6h`; compare clocks and power with its peers.",
+        confirm=(
+            "`sudo tocsin query device UUID --since 6h`; compare clocks and power with its peers."
+        ),
         do="Move the job off the GPU or node and diagnose it when it is free.",
         panel=places.STRAGGLERS,
     ),
@@ -355,7 +364,7 @@ OTHER = FaultClass(
     numbers="",
     inspect="Inspect the device",
     means="The class is newer than these rules, or the fault is in the agent itself.",
-    confirm="`tocsin explain INCIDENT` on the node.",
+    confirm="`sudo tocsin explain INCIDENT` on the node.",
     do="Follow the proposed action, and update the rules.",
     panel=places.INCIDENTS,
 )
@@ -437,7 +446,7 @@ def _again(severity: Severity) -> Alert:
             "of the incident fires already and does not change, so this one reports it. What was "
             "done after the first time did not help."
         ),
-        confirm="`tocsin explain INCIDENT`: how often, and when last.",
+        confirm="`sudo tocsin explain INCIDENT`: how often, and when last.",
         do=(
             "Do not return the device to service after another reset or reboot: run the field "
             "diagnostic, or contact vendor support."

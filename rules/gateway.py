@@ -202,7 +202,7 @@ READING = (
         ),
         confirm=(
             "The gateway logs how each ended; `tocsin_fleet_ingest_restarts_total` by reason; "
-            "`dmesg` for processes that the kernel ended for want of memory."
+            "`sudo dmesg` for processes that the kernel ended for want of memory."
         ),
         do=(
             "Reason ended with exit status -9: give the gateway more memory, or fewer workers. A "
@@ -319,7 +319,7 @@ KEEPING = (
             "The disk of the gateway is full, slow or broken. Alerts are not affected; the history "
             "of the cluster's incidents has a gap. Another gateway keeps its own."
         ),
-        confirm="The log of the gateway; free space at its `storage.path`; `dmesg`.",
+        confirm="The log of the gateway; free space at its `storage.path`; `sudo dmesg`.",
         do="Free disk space, or replace the disk.",
         clears="15 minutes after the last loss.",
         panel=places.GATEWAY_STORE,

@@ -47,8 +47,8 @@ AVAILABILITY = (
             "port or HCA. Jobs on this rail stall or use another path."
         ),
         confirm=(
-            "`ibstat DEVICE`; `iblinkinfo` at the switch; whether the far end is down too or the "
-            "switch is in maintenance."
+            "`ibstat DEVICE`; `sudo iblinkinfo` at the switch; whether the far end is down too or "
+            "the switch is in maintenance."
         ),
         do=(
             "Reseat or swap the cable. If several ports of one switch are down, inspect the switch "
@@ -77,7 +77,7 @@ AVAILABILITY = (
             f"responds. Drain the node and power-cycle it."
         ),
         means="The HCA fell off the bus, or its driver removed it.",
-        confirm="`lspci | grep -i mellanox`; `dmesg | grep mlx5`.",
+        confirm="`lspci | grep -i mellanox`; `sudo dmesg | grep mlx5`.",
         do=(
             "Drain the node and power-cycle it. If the port is still missing, reseat or replace "
             "the adapter."
@@ -104,7 +104,7 @@ SATURATION = (
             f"Reseat, clean or swap the cable."
         ),
         means="Lanes or speed were lost in link training: dirt, a bent pin, a failing transceiver.",
-        confirm="`ibstat DEVICE` (Rate); `iblinkinfo` at both ends (width and speed).",
+        confirm="`ibstat DEVICE` (Rate); `sudo iblinkinfo` at both ends (width and speed).",
         do="Reseat, clean or swap the cable.",
         clears="When the link is back at its earlier rate.",
         panel=places.RAW_PORTS,
@@ -130,10 +130,10 @@ SATURATION = (
             "The classic counters stop at their maximum (IBTA: 16 and 8 bits). From then on no "
             "increase does not mean no errors."
         ),
-        confirm="`perfquery` for the port.",
+        confirm="`sudo perfquery` for the port.",
         do=(
-            "Look into the errors of the port, then reset its counters with `perfquery -R`. Read "
-            "the extended counters where the HCA has them."
+            "Look into the errors of the port, then reset its counters with `sudo perfquery -R`. "
+            "Read the extended counters where the HCA has them."
         ),
         clears="After the counter was reset.",
         panel=places.RAW_BIT_ERRORS,
@@ -166,8 +166,8 @@ ERRORS = (
             "at 800 Gb/s and mean a failing cable at 100 Gb/s."
         ),
         confirm=(
-            "`perfquery -x`, twice, at both ends: errors at one end only point to that receiver; "
-            "cable temperature and optical power (`mlxlink -m`)."
+            "`sudo perfquery -x`, twice, at both ends: errors at one end only point to that "
+            "receiver; cable temperature and optical power (`sudo mlxlink -m`)."
         ),
         do="Clean or swap the cable, then the transceiver, then the port.",
         clears="30 minutes after the rate is back in specification.",

@@ -129,7 +129,7 @@ AVAILABILITY = (
         means="Prometheus cannot scrape the exporter. The state of the GPUs is unknown.",
         confirm=(
             "`curl http://INSTANCE/metrics`; on the node `systemctl status` of the exporter, "
-            "`nvidia-smi` (does it hang?), `dmesg | tail`."
+            "`nvidia-smi` (does it hang?), `sudo dmesg | tail`."
         ),
         do="Restart the exporter. If `nvidia-smi` hangs too, drain the node.",
         clears="At the first successful scrape.",
@@ -189,7 +189,7 @@ AVAILABILITY = (
         ),
         confirm="`curl http://INSTANCE/metrics | grep -c GPU_TEMP`; `nvidia-smi -L` on the node.",
         do=(
-            "Restart the exporter. If the driver is missing, find out why (`dmesg`, package "
+            "Restart the exporter. If the driver is missing, find out why (`sudo dmesg`, package "
             "versions)."
         ),
         clears="At the first scrape that contains a GPU.",
@@ -223,8 +223,8 @@ AVAILABILITY = (
             "series end when it is lost."
         ),
         confirm=(
-            "`nvidia-smi -L` and the expected number of GPUs; `dmesg | grep -i xid`; `lspci | grep "
-            "-i nvidia`."
+            "`nvidia-smi -L` and the expected number of GPUs; `sudo dmesg | grep -i xid`; "
+            "`lspci | grep -i nvidia`."
         ),
         do="Drain the node and power-cycle it. If the GPU is lost again, reseat or replace it.",
         clears=(
@@ -256,8 +256,8 @@ ERRORS = (
             "79: until the node is power-cycled)."
         ),
         confirm=(
-            "`dmesg -T | grep -i xid` for the complete burst: the first code is the cause, later "
-            "ones follow from it."
+            "`sudo dmesg -T | grep -i xid` for the complete burst: the first code is the cause, "
+            "later ones follow from it."
         ),
         do=(
             "Drain the node. XID 79: power cycle. XID 54: check the power cables. Others: reset "
@@ -290,7 +290,8 @@ ERRORS = (
             "which was killed. XID 95: it was not contained."
         ),
         confirm=(
-            "`nvidia-smi -q -d ECC,ROW_REMAPPER`; `dmesg | grep -i xid` for 48, 63, 64, 94, 95."
+            "`nvidia-smi -q -d ECC,ROW_REMAPPER`; `sudo dmesg | grep -i xid` for 48, 63, 64, 94, "
+            "95."
         ),
         do=(
             "XID 94 alone: the job died; reset the GPU when it has ended. XID 95 or 64: drain the "
@@ -420,7 +421,7 @@ ERRORS = (
         ),
         confirm=(
             "`nvidia-smi -q | grep -i replay` twice; `lspci -vv` for the link width; AER lines in "
-            "`dmesg`."
+            "`sudo dmesg`."
         ),
         do="Reseat the GPU and its riser at the next maintenance.",
         clears="When the rate is below the limit.",
@@ -482,8 +483,8 @@ SATURATION = (
             "its power limit."
         ),
         confirm=(
-            "Whether all GPUs of the node are slowed down; `ipmitool sdr type 'Power Supply'`; the "
-            "power distribution of the rack."
+            "Whether all GPUs of the node are slowed down; `sudo ipmitool sdr type 'Power "
+            "Supply'`; the power distribution of the rack."
         ),
         do="Replace the power supply. If the entire rack is affected, call the facility.",
         clears="When less than 10 % of the time is spent in slowdown.",
