@@ -56,6 +56,7 @@ def test_every_series_that_is_named_exists(page: str) -> None:
     assert {name for name in named if f"`{name}" not in REFERENCE} == set()
 
 
+@pytest.mark.slow  # checking a list of detectors imports them
 @pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
 def test_every_setting_to_copy_is_accepted(block: str, tmp_path: Path) -> None:
     """As a configuration file of its own."""

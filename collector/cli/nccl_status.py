@@ -64,7 +64,7 @@ def rows(proc: Path, scan: Scan) -> Iterator[Row]:
 
 
 def versioned(proc: Path, processes: Iterable[Found]) -> Iterator[tuple[Found, str]]:
-    """Those that speak NCCL, with its version; "" for a library that cannot be read."""
+    """Those that use NCCL, with its version; "" for a library that cannot be read."""
     versions = Versions(NcclReader(proc).version)
     for found in processes:
         if found.library is not None:
@@ -131,7 +131,7 @@ def _text(found: Sequence[Row], settings: Sequence[JobSettings], scan: Scan) -> 
             yield from (f"  {line}\n" for line in lines(one.problems, one.ranks))
     silent = len(scan.processes) - len(found)
     yield (
-        f"{len(found)} process(es) speak NCCL, {silent} hold GPUs without it, {scan.hidden} "
+        f"{len(found)} process(es) use NCCL, {silent} hold GPUs without it, {scan.hidden} "
         "could not be inspected.\n"
     )
 

@@ -492,7 +492,7 @@ def test_status_of_a_node_without_jobs_says_so(
 ) -> None:
     """In one line."""
     assert main(["nccl", "status", "--path.procfs", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.startswith("0 process(es) speak NCCL")
+    assert capsys.readouterr().out.startswith("0 process(es) use NCCL")
 
 
 def test_status_without_proc_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

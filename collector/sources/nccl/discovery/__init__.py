@@ -1,3 +1,3 @@
-"""Which processes of the node hold GPUs and speak NCCL: from /proc alone,
+"""Which processes of the node hold GPUs and use NCCL: from /proc alone,
 without touching the process.
 """
