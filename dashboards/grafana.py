@@ -264,10 +264,11 @@ def _lines(of: Lines) -> timeseries.Panel:
     if of.maximum is None and of.unit in SOFT_MAXIMUM:
         made.axis_soft_max(SOFT_MAXIMUM[of.unit])
     for state in of.named:
-        made.override_by_name(
-            state.words,
-            [model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": state.colour})],
-        )
+        series = state.label or state.words
+        style = [model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": state.colour})]
+        if series != state.words:
+            style.append(model.DynamicConfigValue("displayName", state.words))
+        made.override_by_name(series, style)
     return made.override_by_regexp("(.* )?limit$", _limit_style())
 
 

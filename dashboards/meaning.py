@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pipeline.severities import shown_severity
+
 WELL, LOOK, SOON, FAILED, MEANT, UNKNOWN = "green", "yellow", "orange", "red", "blue", "#808080"
 
 
@@ -68,7 +70,7 @@ JOB_STATE = (
 SEVERITY = (
     State("page", "page", FAILED),
     State("ticket", "ticket", LOOK),
-    State("record", "record", MEANT),
+    State("record", shown_severity("record"), MEANT),
 )
 
 PLAIN = (Step(0, "text"),)  # a number that is neither good nor bad

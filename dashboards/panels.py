@@ -85,7 +85,7 @@ class Lines(Panel):
     """Numbers over time.
 
     Series whose name ends in " limit" are drawn as dashed grey lines; ``named`` gives
-    others the colour they mean.
+    others, by their label or else their words, these words and the colour they mean.
 
     ``shades``: all series in shades of one colour, where each of them means the same.
     ``bars`` stand on each other.

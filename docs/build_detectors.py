@@ -37,7 +37,7 @@ is stale. `tocsin explain ID` shows the same for one finding, with its numbers.
 A *page* notifies the on-call, a *ticket* goes into a queue, an *info* finding (`record` in stored data) is only stored. {paging} of these {all} detectors page as shipped:
 those that, as agents alone, found at least 0.9 of their cases on unseen seeds (lower 95 % bound), with no page on healthy simulated fleets,
 those that report what a driver, the kernel or a job's own library says, and the one of stalled jobs ([what may alert](scores.md#what-may-alert)). The rest run in
-*shadow mode*: each of their findings is a record, whatever severity its section names, and the section says what is missing. No score
+*shadow mode*: each of their findings is info, whatever severity its section names, and the section says what is missing. No score
 is of a real fleet: replay the history of your own (`tocsin replay --off-trial`). `detectors.off_trial` enables paging for a detector,
 `detectors.on_trial` disables it for any detector ([why](decisions.md), [scores](scores.md)).
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from collector.durations import span
 from detectors import PAGES, prose_of
+from pipeline.severities import shown_severity
 from pipeline.short_ids import short
 from pipeline.store.query.incident_history import FindingHistory, IncidentHistory, Row
 
@@ -40,7 +41,7 @@ def _incident(row: Row, now: datetime) -> Iterator[str]:
             "device",
             f"{row['device_kind']} {row['device']}" + (f" in {row['host']}" if row["host"] else ""),
         ),
-        ("class", f"{row['fault']}, {row['severity']}"),
+        ("class", f"{row['fault']}, {shown_severity(row['severity'])}"),
         ("open", _lasted(row["opened"], row["cleared"], now)),
         ("ended", row.get("ended") or ""),
         ("action", row["action"] + (f": {row['reason']}" if row["reason"] else "")),
@@ -56,7 +57,7 @@ def _finding(finding: FindingHistory, number: str, now: datetime) -> Iterator[st
     )
     yield f"{number}{worst['detector']}: {worst['summary']}"
     yield from _fields(
-        ("finding", f"{short(last['id'])}, {worst['fault']}, {worst['severity']}"),
+        ("finding", f"{short(last['id'])}, {worst['fault']}, {shown_severity(worst['severity'])}"),
         ("device", where + (f" ({facts})" if facts else "")),
         (
             "open",

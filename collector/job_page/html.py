@@ -20,6 +20,7 @@ from collector.job_page.words import (
     ran,
 )
 from collector.web.page.markup import Html, Node, el, join
+from pipeline.severities import shown_severity
 from pipeline.short_ids import short
 
 WIDTH, HEIGHT, BAND = 900, 160, 14
@@ -120,7 +121,7 @@ def _incidents(life: Life) -> list[tuple[Node, ...]]:
     return [
         (
             f"{row['opened'].astimezone(UTC):%Y-%m-%d %H:%M:%S}",
-            row["severity"],
+            shown_severity(row["severity"]),
             named(life, row["summary"]),
             short(row["id"]),
         )

@@ -11,6 +11,7 @@ from collector.job_page.ending import survived
 from collector.job_page.evidence import Clue
 from collector.job_page.life import Life
 from collector.job_page.phases import Phase
+from pipeline.severities import shown_severity
 from pipeline.short_ids import short
 
 WIDTH, BLOCKS, COLUMNS = 110, " ▁▂▃▄▅▆▇█", 72
@@ -116,7 +117,8 @@ def incident_lines(life: Life) -> Iterator[str]:
     """Each incident: when, what, its id."""
     for row in life.incidents:
         at = f"{row['opened'].astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-        yield f"{at}  {row['severity']:6} {named(life, row['summary'])} [{short(row['id'])}]"
+        level = shown_severity(row["severity"])
+        yield f"{at}  {level:6} {named(life, row['summary'])} [{short(row['id'])}]"
 
 
 def clue_lines(life: Life) -> Iterator[str]:

@@ -92,6 +92,19 @@ def test_colours_have_one_meaning(name: str) -> None:
 
 
 @each_dashboard
+def test_severity_record_is_called_info(name: str) -> None:
+    """In the columns of tables and in legends; queries have the label's value."""
+    for panel in panels(DASHBOARDS[name]):
+        for override in panel["fieldConfig"].get("overrides", ()):
+            given = {one["id"]: one["value"] for one in override["properties"]}
+            for mapping in given.get("mappings", ()):
+                states = mapping["options"].values()
+                assert "record" not in {state["text"] for state in states}
+            if override["matcher"]["options"] == "record":
+                assert given["displayName"] == "info"
+
+
+@each_dashboard
 def test_missing_data_is_not_made_up(name: str) -> None:
     """No constant stands in for an answer: a zero comes from a series that
     says that somebody looked.

@@ -11,6 +11,7 @@ from collector.web.page.markup import Html, el
 from collector.web.page.tables import table
 from collector.web.page.words import ago, clock, lasted
 from collector.web.verdict import cause, identity, title
+from pipeline.severities import shown_severity
 from pipeline.short_ids import short
 
 Row = Mapping[str, Any]
@@ -34,6 +35,7 @@ def closed(document: Row) -> Html | None:
 
 def _row(row: Row, document: Row) -> Html:
     place = identity(row)
+    severity = shown_severity(row["severity"])
     link = el(
         "a",
         f"Explain {short(row['id'])}",
@@ -51,7 +53,11 @@ def _row(row: Row, document: Row) -> Html:
         el(
             "td",
             cause(row),
-            el("small", icon(levels.SEVERITY[row["severity"]]), f"was a {row['severity']}"),
+            el(
+                "small",
+                icon(levels.SEVERITY[row["severity"]]),
+                "was info" if severity == "info" else f"was a {severity}",
+            ),
         ),
         el(
             "td",

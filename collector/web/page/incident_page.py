@@ -16,6 +16,7 @@ from collector.web.page.markup import Html, Node, el, join
 from collector.web.page.tables import settings
 from collector.web.page.words import clock, lasted
 from collector.web.verdict import cause, identity, title
+from pipeline.severities import shown_severity
 from pipeline.short_ids import short
 
 Row = Mapping[str, Any]
@@ -26,7 +27,7 @@ def incident_page(incident: Row) -> str:
     """The page of what ``AgentPages.incident`` gives."""
     over = "cleared" in incident
     level = "ok" if over else levels.SEVERITY[incident["severity"]]
-    state = "Closed" if over else incident["severity"].capitalize()
+    state = "Closed" if over else shown_severity(incident["severity"]).capitalize()
     banner = join(
         el("a", "Skip to the incident", href="#verdict", class_="skip"),
         el("h1", bell(), el("a", "Tocsin on ", incident["node"], href=BASE, class_="brand")),
@@ -120,7 +121,7 @@ def _facts(incident: Row) -> Html:
     rows = {
         "incident": incident["id"],
         "class": incident["class"],
-        "severity": incident["severity"],
+        "severity": shown_severity(incident["severity"]),
         "action": incident["action"],
         "device": f"{incident['kind']} {incident['device']}",
     }

@@ -13,6 +13,7 @@ from collector.web.page.icons import icon
 from collector.web.page.markup import Html, Node, el, join
 from collector.web.page.words import age, ago, clock
 from collector.web.verdict import cause, identity, listed, names, title
+from pipeline.severities import shown_severity
 from pipeline.short_ids import short
 
 Row = Mapping[str, Any]
@@ -63,7 +64,7 @@ def _card(incident: Row, document: Row, *, first: bool) -> Html:
         el(
             "h3",
             el("span", title(incident), el("small", place, class_="place") if place else None),
-            el("span", icon(level), incident["severity"], class_="state"),
+            el("span", icon(level), shown_severity(incident["severity"]), class_="state"),
         ),
         el("p", cause(incident)),
         el("p", el("b", "Next step "), incident["reason"], class_="next")

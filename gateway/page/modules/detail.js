@@ -7,7 +7,7 @@ import { lifeOf } from "./ended.js";
 import { age, levelOf, links, reach, since } from "./incidents.js";
 import { stateOf } from "./jobs.js";
 import { parts } from "./summary.js";
-import { clock, count, moment, upper } from "./words.js";
+import { clock, count, moment, severity, upper } from "./words.js";
 
 const MAX_LISTED = 200;
 export const path = (kind, name) => `#${kind}/${encodeURIComponent(name)}`;
@@ -200,7 +200,7 @@ function nodeList(cluster, rows) {
 
 function incidentList(list) {
   return list.length > 0 && part("Open incidents", el("ul", { class: "nodes" }, ...list.slice(0, MAX_LISTED).map((one) => el("li", { "data-level": levelOf(one) },
-    el("a", { href: `#incident/${one.id}` }, upper(one.title || one.device)), state(levelOf(one), one.severity), el("small", {}, one.cause || one.summary)))));
+    el("a", { href: `#incident/${one.id}` }, upper(one.title || one.device)), state(levelOf(one), severity(one.severity)), el("small", {}, one.cause || one.summary)))));
 }
 
 function incidentView({ cluster, incidents, past }, name, detail) {
@@ -214,7 +214,7 @@ function incidentView({ cluster, incidents, past }, name, detail) {
     title: [upper(one.title || one.device)],
     rows: open ? rows : [],
     body: [
-      el("p", {}, open ? state(levelOf(one), one.severity) : el("span", { class: "over" }, icon(levelOf(one)), ` ${one.severity}, over since ${clock(one.cleared)}: ${one.ended}`)),
+      el("p", {}, open ? state(levelOf(one), severity(one.severity)) : el("span", { class: "over" }, icon(levelOf(one)), ` ${severity(one.severity)}, over since ${clock(one.cleared)}: ${one.ended}`)),
       el("p", { class: "cause" }, one.summary),
       one.reason && el("p", { class: "next" }, el("b", {}, "Next step "), one.reason),
       el("p", { class: "links" }, ...links(one).flatMap((link) => [link, " "])),

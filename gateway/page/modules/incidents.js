@@ -1,7 +1,7 @@
 // Open incidents as cards, and those that are over as rows.
 
 import { byId, el, icon, keyed, say, state } from "./dom.js";
-import { between, clock, count, listed, moment, upper } from "./words.js";
+import { between, clock, count, listed, moment, severity, upper } from "./words.js";
 
 export const MAX_CARDS = 50;
 const FIRST = 8; // as high as the map; more would push it and the jobs far down on a phone
@@ -45,7 +45,7 @@ function card(incident) {
   return el("li", { class: "card", "data-level": level },
     el("h3", {},
       el("a", { href: `#incident/${incident.id}`, class: "opener" }, upper(incident.title || incident.device)),
-      state(level, incident.severity)),
+      state(level, severity(incident.severity))),
     el("p", { class: "cause" }, incident.cause || incident.summary),
     incident.reason && el("p", { class: "next" }, el("b", {}, "Next step "), incident.reason),
     hit && el("p", { class: "reach" }, el("b", {}, "Affects "), hit, incident.jobs.length && incident.jobs.length < 4 ? ` (${listed(incident.jobs)})` : "", "."),

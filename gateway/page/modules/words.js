@@ -3,6 +3,7 @@
 export const number = (value) => value.toLocaleString("en-US");
 export const count = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
 export const upper = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+export const severity = (value) => (value === "record" ? "info" : value); // as pipeline/severities.py does
 export const spaced = (text) => text.replaceAll("_", " ");
 
 export function listed(parts) {

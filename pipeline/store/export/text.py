@@ -11,6 +11,7 @@ import orjson
 import pyarrow as pa
 
 from pipeline.catalog import KINDS, fields_of
+from pipeline.severities import shown_severity
 from pipeline.store.files.schema import FORMAT, schema
 
 
@@ -118,7 +119,7 @@ def _events(rows: pa.Table | None) -> Iterable[tuple[datetime, str, str, str]]:
 def _findings(rows: pa.Table | None) -> Iterable[tuple[datetime, str, str, str]]:
     for row in _rows(rows):
         text = (
-            f"finding {row['id']} {row['phase']} [{row['severity']}] "
+            f"finding {row['id']} {row['phase']} [{shown_severity(row['severity'])}] "
             f"{row['detector']}: {row['summary']}"
         )
         text += f" Since {moment(row['onset'])}. Proposed: {row['action']}."

@@ -110,13 +110,14 @@ class StoredJob:
         """An incident with one finding."""
         at = self.begin_ns + round(minute * MINUTE_NS)
         detector, fault = more.pop("detector", "gpu_lost"), more.pop("fault", "fault")
-        finding = Finding(detector, device, fault, "onset", "page", at, at, summary)
+        severity = more.pop("severity", "page")
+        finding = Finding(detector, device, fault, "onset", severity, at, at, summary)
         about = {"jobs": (self.job,)} | more
         incident = Incident(
             f"{finding.id}aa",
             device,
             fault,
-            "page",
+            severity,
             "RESTART_BM",
             at,
             (finding.id,),

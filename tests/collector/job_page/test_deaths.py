@@ -257,6 +257,21 @@ def test_a_page_says_who_or_what_ended_the_job(
     assert printed["ended_by"]["sentence"].split(":")[0].split("'")[0] in page
 
 
+def test_an_incident_that_alerted_nobody_is_info(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the page and as text; the JSON has the stored value."""
+    job = StoredJob(tmp_path, 20)
+    device = Device("n2", "gpu", uuid("n2", 1))
+    job.incident(10, device, "Row remaps pending: 1.", severity="record")
+    job.run()
+    root = job.close()
+    assert "info   Row remaps pending: 1." in read(capsys, root, "text")
+    assert "<td>info</td>" in read(capsys, root, "html")
+    (row,) = json.loads(read(capsys, root, "json"))["incidents"]
+    assert row["severity"] == "record"
+
+
 def test_the_phases_of_a_life_are_in_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

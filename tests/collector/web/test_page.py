@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from collector.web.page import ASSETS
+from collector.web.page import ASSETS, incident_page
 from pipeline.catalog import agent
 from pipeline.frame import Device
 from tests.collector.web.scene import Scene
@@ -207,6 +207,22 @@ def test_a_finding_of_a_detector_on_trial_is_on_record() -> None:
     assert "Other findings" in words
     assert "The link went down twice." in words
     assert "Open incidents" not in words
+
+
+def test_an_incident_that_alerts_nobody_is_info() -> None:
+    """On its card, on its page, and among those that are closed; the JSON has the stored value."""
+    scene = Scene().play()
+    incident = scene.blame(scene.say(gpu(1), "Row remaps pending: 1.", severity="record"))
+    document = scene.pages.incident(incident.id)
+    assert document is not None
+    pages = [text(scene), Reader(incident_page(document)).text]
+    scene.end(incident)
+    assert "was info" in (over := text(scene))
+    assert "Info: GPU 1 on n1" in incident_page(document)
+    assert "infoRow remaps pending: 1." in pages[0]
+    assert "severityinfo" in pages[1]
+    assert not any(re.search(r"\brecord\b", page) for page in (*pages, over))
+    assert document["severity"] == "record"
 
 
 def test_a_stalled_job_is_named_with_its_verdict() -> None:

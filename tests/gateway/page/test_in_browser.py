@@ -160,6 +160,24 @@ def test_open_incidents_are_shown_in_the_order_of_the_api(page: Page, served: Se
     assert page.evaluate(CARDS) == [row["title"] for row in by_gpus]
 
 
+def test_an_incident_that_alerts_nobody_is_info(page: Page, served: Served) -> None:
+    """On its card and in its detail, open and over; what is sent has the stored value."""
+    row = next(one for one in rows(served.cluster) if one["severity"] == "ticket") | {
+        "severity": "record"
+    }
+    served.send("incidents", {**stamp(served.cluster), "changed": [row], "gone": []})
+    card = f"document.querySelector('#incidents-list [data-key=\"{row['id']}\"] .state')"
+    page.until(f"{card}?.textContent === 'info'", "its card")
+    page.evaluate(f"location.hash = '#incident/{row['id']}'")
+    page.until(
+        "document.querySelector('#detail-body .state')?.textContent === 'info'", "its detail"
+    )
+    over = row | {"state": "closed", "cleared": row["since"], "ended": "It ended."}
+    served.send("incidents", {**stamp(served.cluster), "changed": [over], "gone": []})
+    said = "document.querySelector('#detail-body .over')?.textContent"
+    page.until(f"{said}?.startsWith(' info, over since ')", "its end")
+
+
 def test_many_open_incidents_leave_the_map_in_reach(page: Page, served: Served) -> None:
     """Eight are shown, with how many there are and how many of them page; a press shows all, and
     they stay shown when news comes.

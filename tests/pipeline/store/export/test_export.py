@@ -9,6 +9,7 @@ import io
 import json
 import zipfile
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from pipeline.store.export.subject import (
     about_incident,
     about_time,
 )
+from pipeline.store.export.text import timeline
 from pipeline.store.files.schema import schema
 from pipeline.store.files.slice import Window
 from pipeline.store.files.wal import Wal, segments
@@ -390,6 +392,16 @@ def test_redaction_leaves_no_program_anywhere(store: Store, tmp_path: Path) -> N
         "code": 31,
         "text": f"NVRM: Xid (PCI:0000:1b:00): 31, pid={MASK}, name={MASK}, Ch 8",
     } in kept
+
+
+@pytest.mark.slow
+def test_the_timeline_calls_a_record_info() -> None:
+    """It is read by people; the table beside it has the stored value."""
+    at = datetime(2027, 1, 15, 8, tzinfo=UTC)
+    row = {"time": at, "host": "n1", "device": "GPU-1", "id": "8f14e45f", "phase": "onset"}
+    row |= {"severity": "record", "detector": "ecc", "summary": "A row.", "onset": at}
+    findings = pa.Table.from_pylist([row | {"action": "NONE", "evidence": ["one row"]}])
+    assert "finding 8f14e45f onset [info] ecc: A row." in timeline({"findings": findings})
 
 
 @pytest.mark.slow
