@@ -569,7 +569,7 @@ class Detectors(Section, frozen=True):
         str,
         _help(
             "File of `tocsin learn calibration` by which the gateway lowers tickets that are "
-            "hardly ever real to records (docs/learning.md). Empty: none are. Agents ignore it."
+            "hardly ever real to info (docs/learning.md). Empty: none are. Agents ignore it."
         ),
     ] = ""
     drift: Drift = field(default_factory=Drift)

@@ -24,7 +24,7 @@ Examples:
   tocsin learn calibration --storage.path s3://bucket/fleet --out calibration.json
 
 Then detectors.calibration: calibration.json in the configuration of each gateway. Tickets that are
-hardly ever real on this fleet become records; pages stay. At least 15 incidents of gateways
+hardly ever real on this fleet become info; pages stay. At least 15 incidents of gateways
 labelled real and 15 labelled false are needed. With --never-real a fault of which 14 labels are
 false and none is real alerts nobody, too. Needs the extra `learning`.
 docs/learning.md has the rules, and what to expect."""
@@ -73,9 +73,9 @@ def run(args: argparse.Namespace) -> int:
         return 1
     lowered = [e for e in found if model.lowers(e.opening, model.probability(e.numbers))]
     print(f"{args.out}: of {_counts(found)}; sha256 {model.hash[:16]}")
-    print(f"of these it would have recorded {_counts(lowered)} as no ticket")
+    print(f"of these it would have lowered {_counts(lowered)} to info")
     for fault, (real, false) in model.faults.items():
-        never = "; all become records" if fault in model.never else ""
+        never = "; all become info" if fault in model.never else ""
         print(f"  {fault}: {real} real, {false} false{never}")
     return 0
 
