@@ -11,6 +11,7 @@ from typing import NamedTuple
 from collector.config.settings import Config
 from collector.node.helper import client
 from collector.node.helper.protocol import Kind
+from collector.node.hidepid import MOUNTS, ROOT, hiding
 
 # Bits of linux/capability.h, of those that Tocsin has a use for.
 BITS = {
@@ -51,11 +52,42 @@ def of_helper() -> frozenset[str]:
         return frozenset()
 
 
-def report(config: Config) -> list[str]:
+def report(config: Config, mounts: Path = MOUNTS) -> list[str]:
     """One line for each privilege that is missing, or one that none is."""
-    found = missing(config.path.kernel_log, Path(config.sources.jobs.kubelet_socket))
+    kubelet = Path(config.sources.jobs.kubelet_socket)
+    found = [
+        *hidden_processes(config.path.below("procfs"), mounts),
+        *missing(config.path.kernel_log, kubelet),
+    ]
     lines = [f"without {privilege}: not read: {without}" for privilege, without in found]
     return lines or ["no privilege is missing"]
+
+
+def hidden_processes(
+    proc: Path, mounts: Path = MOUNTS, groups: frozenset[int] | None = None
+) -> Iterator[Missing]:
+    """What it takes to see the processes of other users at all, where /proc hides them. The helper
+    does not help: it is asked about processes that the agent has seen.
+    """
+    found = hiding(proc, mounts)
+    if found is None or "CAP_SYS_PTRACE" in capabilities():
+        return
+    groups = frozenset({os.getegid(), *os.getgroups()}) if groups is None else groups
+    if found.group in groups:
+        return
+    if found.group is None:
+        privilege = "CAP_SYS_PTRACE in the agent itself"
+        way_out = "mount it with hidepid=invisible and gid= of a group of this user"
+    elif found.group == ROOT:
+        privilege, way_out = "the group root", "mount it with gid= of a group of this user"
+    else:
+        privilege = f"the group {found.group}"
+        way_out = f"add this user to the group (systemd: SupplementaryGroups={found.group})"
+    yield Missing(
+        privilege,
+        f"processes of other users, their jobs and NCCL ranks, with or without the helper: {proc} "
+        f"is mounted with hidepid={found.mode}; {way_out}",
+    )
 
 
 def missing(kernel_log: Path, kubelet: Path, dev: Path = Path("/dev")) -> Iterator[Missing]:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from collector.config.settings import Config
 from collector.node import privileges
-from collector.node.privileges import capabilities, missing
+from collector.node.hidepid import Hiding, hiding
+from collector.node.privileges import capabilities, hidden_processes, missing, report
 from tests.tenants.unprivileged import run_as
 
 STATUS = "Name:\tx\nCapInh:\t0000000000000000\nCapEff:\t{held:016x}\nCapBnd:\t000001ffffffffff\n"
@@ -50,6 +52,93 @@ def test_the_helper_counts_as_the_agents_own(
     assert found(monkeypatch, tmp_path, set(), set()) == without
     assert found(monkeypatch, tmp_path, set(), both) == "CAP_SYS_ADMIN"
     assert found(monkeypatch, tmp_path, both, {"CAP_SYS_ADMIN"}) == ""
+
+
+def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: str, *own: str) -> str:
+    """What hides processes where /proc is mounted with these options, of a user in group 998."""
+    monkeypatch.setattr(privileges, "capabilities", lambda: frozenset(own))
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nproc /proc proc rw,relatime{options} 0 0\n")
+    found = list(hidden_processes(Path("/proc"), mounts, frozenset({998})))
+    assert len(found) < 2
+    return " ".join(f"{privilege}: {without}" for privilege, without in found)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        ",hidepid=off",
+        ",hidepid=0",
+        ",gid=998,hidepid=2",
+        ",gid=998,hidepid=1",
+        ",gid=998,hidepid=invisible",
+        ",hidepid=7",
+    ],
+)
+def test_nothing_is_said_where_processes_are_seen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: str
+) -> None:
+    """Without hidepid, as a member of its group, and of a mode that nobody knows."""
+    assert seen(monkeypatch, tmp_path, options) == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "privilege", "words"),
+    [
+        (",hidepid=2", "the group root", ("invisible", "with gid= of a group of this user")),
+        (",hidepid=1", "the group root", ("noaccess", "with gid= of a group of this user")),
+        (",hidepid=invisible", "the group root", ("invisible", "with gid= of a group")),
+        (",hidepid=noaccess", "the group root", ("noaccess", "with gid= of a group")),
+        (",gid=990,hidepid=2", "the group 990", ("invisible", "SupplementaryGroups=990")),
+        (",gid=990,hidepid=invisible", "the group 990", ("invisible", "SupplementaryGroups=990")),
+        (",gid=998,hidepid=ptraceable", "CAP_SYS_PTRACE in the agent", ("ptraceable", "invisible")),
+        (",gid=998,hidepid=4", "CAP_SYS_PTRACE in the agent", ("ptraceable", "hidepid=invisible")),
+    ],
+)
+def test_a_proc_that_hides_processes_is_reported_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    options: str,
+    privilege: str,
+    words: tuple[str, str],
+) -> None:
+    """Its group, or CAP_SYS_PTRACE in the agent itself: under ptraceable gid= has no effect."""
+    line = seen(monkeypatch, tmp_path, options)
+    assert line.startswith(privilege)
+    mode, way_out = words
+    assert f"/proc is mounted with hidepid={mode}; " in line
+    assert way_out in line.partition("; ")[2]
+    assert "NCCL" in line
+    assert "\n" not in line
+    assert seen(monkeypatch, tmp_path, options, "CAP_SYS_PTRACE") == ""
+
+
+def test_the_mount_on_top_counts_and_a_proc_that_cannot_be_read_hides_nothing(
+    tmp_path: Path,
+) -> None:
+    """Of the given folder and no other; an unreadable list, or one of another kind, is silence."""
+    mounts = tmp_path / "mounts"
+    assert hiding(Path("/proc"), mounts) is None
+    hides = "proc {} proc rw,hidepid=invisible,gid=7 0 0\n"
+    mounts.write_text(hides.format("/proc") + hides.format("/a\\040b/proc") + "x\n")
+    assert hiding(Path("/proc"), mounts) == hiding(Path("/a b/proc"), mounts)
+    assert hiding(Path("/proc"), mounts) == Hiding("invisible", 7)
+    assert hiding(Path("/other"), mounts) is None
+    with mounts.open("a") as file:
+        file.write("tmpfs /proc tmpfs rw,hidepid=2 0 0\n")
+    assert hiding(Path("/proc"), mounts) is None
+
+
+def test_the_report_has_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With what is missing beside it."""
+    mounts = tmp_path / "mounts"
+    mounts.write_text("proc /proc proc rw,hidepid=ptraceable 0 0\n")
+    monkeypatch.setattr(privileges, "capabilities", frozenset)
+    lines = [line for line in report(Config(), mounts) if "hidepid=ptraceable" in line]
+    assert [line.partition(":")[0] for line in lines] == [
+        "without CAP_SYS_PTRACE in the agent itself"
+    ]
 
 
 @pytest.mark.root
