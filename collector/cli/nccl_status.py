@@ -21,7 +21,7 @@ from collector.nccl_settings.words import document, lines
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.library import Versions, version_of
 from collector.sources.nccl.discovery.scan import Scan, Scanner
-from collector.sources.nccl.discovery.sockets import ras_clients
+from collector.sources.nccl.discovery.sockets import Listener, port_holders, ras_clients
 from collector.sources.nccl.ras.policy import FIRST_SAFE
 from collector.sources.nccl.reader import NcclReader
 
@@ -54,13 +54,20 @@ def rows(proc: Path, scan: Scan) -> Iterator[Row]:
     listeners = ras_clients(
         proc, ((f.pid, f.network, f.environment.get("NCCL_RAS_ADDR", "")) for f, _ in speaking)
     )
+    others = (
+        (f.pid, f.network, f.environment.get("NCCL_RAS_ADDR", ""), f.user)
+        for f, _ in speaking
+        if f.pid not in listeners
+    )
+    holders = port_holders(proc, others)
     for found, version in speaking:
         sockets = listeners.get(found.pid, ())
         listening = ", ".join(
             f"[{s.host}]:{s.port}" if ":" in s.host else f"{s.host}:{s.port}" for s in sockets
         )
         settings = tuple(words for name, words in SETTINGS.items() if name in found.environment)
-        yield Row(found, version, listening, _ras(found, version, listening), settings)
+        ras = _ras(found, version, holders.get(found.pid), listening=bool(sockets))
+        yield Row(found, version, listening, ras, settings)
 
 
 def versioned(proc: Path, processes: Iterable[Found]) -> Iterator[tuple[Found, str]]:
@@ -73,13 +80,15 @@ def versioned(proc: Path, processes: Iterable[Found]) -> Iterator[tuple[Found, s
             yield found, known or versions.look(found.library, tenant, found.pid)
 
 
-def _ras(found: Found, version: str, listening: str) -> str:
+def _ras(found: Found, version: str, holder: Listener | None, *, listening: bool) -> str:
     if found.environment.get("NCCL_RAS_ENABLE") == "0":
         return "switched off in the job"
     if not version:
         return "not asked: version unknown"
     if version_of(version) < FIRST_SAFE:
         return f"not asked: may crash the job before {'.'.join(map(str, FIRST_SAFE))}"
+    if holder is not None:
+        return f"no socket: port {holder.port} is held by uid {holder.user} (NCCL_RAS_ADDR per job)"
     return "asked on suspicion" if listening else "no socket"
 
 

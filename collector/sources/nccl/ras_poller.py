@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +38,8 @@ from pipeline.guard import Health
 from pipeline.nccl.report import Report
 from pipeline.selfmetrics import SelfMetrics
 
+log = logging.getLogger("tocsin.nccl")
+
 LISTENERS_S = 60.0  # between two looks for sockets of a job that is not suspected
 # to reach the right one of several jobs that share a port: one more for each, up to a bound
 MAX_TRIES, MAX_TRIES_CROWD = 8, 32
@@ -69,6 +72,7 @@ class PollState:
     looked_s: float = float("-inf")
     listeners: dict[int, tuple[Listener, ...]] = field(default_factory=dict)
     addresses: frozenset[str] = frozenset()  # of the job's network namespace here
+    held: bool = False  # another user has its port, and that was logged
     report: Report | None = None  # the last that was trusted
     refused: Refusal | None = None
     listening: bool = False
@@ -194,11 +198,20 @@ class RasPoller:
         ):
             asked.looked_s = now_s
             rows = [
-                (p.pid, p.network, p.environment.get("NCCL_RAS_ADDR", "")) for p in job.processes
+                (p.pid, p.network, p.environment.get("NCCL_RAS_ADDR", ""), p.user)
+                for p in job.processes
             ]
             found = self._desk.ask(NcclReader.sockets, job.who, LOOK_S, tuple(rows))
             asked.listeners = dict(found.listeners)
             asked.addresses = frozenset(found.addresses)
+            if found.holder is not None and not asked.held and not _disabled(job):
+                asked.held = True
+                log.warning(
+                    "no RAS of job %s: port %d is held by uid %d (NCCL_RAS_ADDR per job)",
+                    job.name,
+                    found.holder.port,
+                    found.holder.user,
+                )
 
     def _fetch(self, job: LocalJob, asked: PollState) -> Report:
         """The report of this job: another one of the same user may listen on the same
@@ -271,12 +284,16 @@ def _situation(job: LocalJob, asked: PollState) -> JobSituation:
         starts_s=tuple(p.started_s for p in job.processes),
         versions=job.versions,
         listeners=sum(map(len, asked.listeners.values())),
-        disabled=any(p.environment.get("NCCL_RAS_ENABLE") == "0" for p in job.processes),
+        disabled=_disabled(job),
         asked_s=asked.at_s,
         asked_times=asked.times,
         suspected_s=job.suspected_s,
         first_to_ask=_first_to_ask(job, asked),
     )
+
+
+def _disabled(job: LocalJob) -> bool:
+    return any(p.environment.get("NCCL_RAS_ENABLE") == "0" for p in job.processes)
 
 
 def _first_to_ask(job: LocalJob, asked: PollState) -> bool | None:

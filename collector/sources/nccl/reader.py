@@ -14,7 +14,12 @@ from collector.sources.nccl.discovery.inspect import inspect
 from collector.sources.nccl.discovery.library import search
 from collector.sources.nccl.discovery.mounts import is_served_by_a_user
 from collector.sources.nccl.discovery.procfs import Stat
-from collector.sources.nccl.discovery.sockets import Listener, addresses, ras_clients
+from collector.sources.nccl.discovery.sockets import (
+    Listener,
+    addresses,
+    port_holders,
+    ras_clients,
+)
 from collector.sources.nccl.flight_recorder.files import DumpFile, files_of, ring
 from collector.sources.nccl.flight_recorder.read import DumpAnswer, DumpRequest, read_dump
 from collector.sources.nccl.inspector.inspection import Inspection, InspectorLook
@@ -33,10 +38,13 @@ MAX_JOBS = 256  # whose files and connections are remembered
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """RAS sockets by pid, and the addresses of a network namespace."""
+    """RAS sockets by pid, and the addresses of a network namespace. ``holder`` is another user's
+    socket on the port of processes of which none has one.
+    """
 
     listeners: tuple[tuple[int, tuple[Listener, ...]], ...]
     addresses: tuple[str, ...]
+    holder: Listener | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +103,15 @@ class NcclReader:
         except OSError:
             return ""
 
-    def sockets(self, rows: tuple[tuple[int, int, str], ...]) -> Sockets:
-        """Of processes with pid, network namespace and NCCL_RAS_ADDR; the addresses are those of
-        the first.
+    def sockets(self, rows: tuple[tuple[int, int, str, int], ...]) -> Sockets:
+        """Of processes with pid, network namespace, NCCL_RAS_ADDR and user; the addresses are those
+        of the first.
         """
-        found = ras_clients(self._proc, rows)
+        found = ras_clients(self._proc, (row[:3] for row in rows))
         own = addresses(self._proc / str(rows[0][0]) / "net") if rows else frozenset()
-        return Sockets(tuple(found.items()), tuple(sorted(own)))
+        holders = port_holders(self._proc, rows) if not found else {}
+        holder = next(iter(holders.values()), None)
+        return Sockets(tuple(found.items()), tuple(sorted(own)), holder)
 
     def ras(
         self, servers: tuple[Address, ...], origin: str, pids: tuple[int, ...], max_ranks: int

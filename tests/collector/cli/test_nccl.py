@@ -22,6 +22,7 @@ from collector.cli import nccl_files
 from collector.cli.main import main
 from tests.collector.facts.tree import Tree
 from tests.collector.sources.nccl.discovery.proctree import UUIDS, add_gpus, add_process
+from tests.collector.sources.nccl.discovery.test_sockets import HEAD, row
 from tests.sources import ROOT
 
 DATA = ROOT / "tests/data/nccl"
@@ -485,6 +486,25 @@ def test_status_says_what_each_process_would_tell(
     assert (first["ras"], first["also"]) == ("switched off in the job", ["log"])
     assert second["ras"].startswith("not asked: may crash the job")
     assert printed["hold_gpus"] == 3
+
+
+def test_status_names_the_user_who_holds_the_port_of_a_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the way out; a job with a port of its own has but no socket yet."""
+    add_gpus(tmp_path)
+    library = "/usr/lib/libnccl.so.2.30.7"
+    for pid, environ in (812, "RANK=0"), (813, "RANK=1 NCCL_RAS_ADDR=localhost:30000"):
+        folder = add_process(
+            tmp_path, pid, gpus=[0], library=library, environ=f"SLURM_JOB_ID=71 {environ}"
+        )
+        (folder / "net").mkdir()
+        (folder / "fd").mkdir()
+        (folder / "net/tcp").write_text(HEAD + row("0100007F:6D7C", user=1001))
+    assert [one["ras"] for one in status(tmp_path, capsys)["processes"]] == [
+        "no socket: port 28028 is held by uid 1001 (NCCL_RAS_ADDR per job)",
+        "no socket",
+    ]
 
 
 def test_status_of_a_node_without_jobs_says_so(

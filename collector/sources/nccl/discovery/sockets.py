@@ -90,7 +90,16 @@ def connection(line: str) -> tuple[End, End, int] | None:
 
 
 def _plain(text: str) -> str:
-    address = ipaddress.ip_address(_address(text))
+    return _bare(_address(text))
+
+
+def _bare(text: str) -> str:
+    """An address without its mapping to IPv6.
+
+    >>> _bare("::ffff:127.0.0.1"), _bare("::1")
+    ('127.0.0.1', '::1')
+    """
+    address = ipaddress.ip_address(text)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
 
@@ -178,15 +187,66 @@ def ras_clients(
     With SO_REUSEPORT every process of a job on a host listens on the same port, and any of them
     answers for the whole job.
     """
-    tables: dict[int, tuple[Listener, ...]] = {}
+    tables = _Tables(proc)
     found: dict[int, tuple[Listener, ...]] = {}
     for pid, network, address in processes:
-        if network not in tables or not network:
-            tables[network] = tuple(listeners(proc / str(pid) / "net"))
         port = ras_port(address)
-        candidates = [x for x in tables[network] if x.port == port]
+        candidates = [x for x in tables.of(pid, network) if x.port == port]
         if candidates:
             with contextlib.suppress(OSError):
                 own = sockets_of(proc / str(pid))
                 found[pid] = tuple(x for x in candidates if x.inode in own)
     return {pid: sockets for pid, sockets in found.items() if sockets}
+
+
+def port_holders(proc: Path, processes: Iterable[tuple[int, int, str, int]]) -> dict[int, Listener]:
+    """Of processes without a RAS socket, given as for ``ras_clients`` with their users: a socket of
+    another user that keeps them from having one, by pid.
+
+    SO_REUSEPORT shares a port within one user only; NCCL writes one line where it gets none, and
+    goes on without RAS (src/ras/client_support.cc).
+    """
+    tables = _Tables(proc)
+    found = {}
+    for pid, network, address, user in processes:
+        port, host = ras_port(address), address.rpartition(":")[0].strip("[]")
+        holders = [
+            x for x in tables.of(pid, network) if x.port == port and _is_in_the_way(x.host, host)
+        ]
+        if holders and all(x.user != user for x in holders):
+            found[pid] = holders[0]
+    return found
+
+
+def _is_in_the_way(taken: str, wanted: str) -> bool:
+    """Whether a socket at one address denies its port at another; of a name, which is not resolved
+    here, any does.
+
+    >>> _is_in_the_way("127.0.0.1", ""), _is_in_the_way("0.0.0.0", "10.0.0.7")
+    (True, True)
+    >>> _is_in_the_way("10.0.0.7", "localhost"), _is_in_the_way("127.0.0.1", "10.0.0.7")
+    (False, False)
+    """
+    if (holder := ipaddress.ip_address(_bare(taken))).is_unspecified:
+        return True
+    if wanted in {"", "localhost"}:
+        return holder.is_loopback
+    try:
+        own = ipaddress.ip_address(wanted)
+    except ValueError:
+        return True
+    return own.is_unspecified or own == holder
+
+
+class _Tables:
+    """The listening sockets of network namespaces, each read once; of an unknown one each time."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._known: dict[int, tuple[Listener, ...]] = {}
+
+    def of(self, pid: int, network: int) -> tuple[Listener, ...]:
+        """Those of a process's namespace."""
+        if network not in self._known or not network:
+            self._known[network] = tuple(listeners(self._proc / str(pid) / "net"))
+        return self._known[network]

@@ -224,6 +224,25 @@ def test_a_server_that_fails_is_counted_and_ends_nothing(bench: Bench) -> None:
     assert bench.metrics.value(agent.NCCL_POLLS, "silent") == 1
 
 
+def test_the_user_who_holds_the_port_of_a_job_is_logged_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """NCCL goes on without RAS then, and says so in a log of its own."""
+    stranger = os.getuid() + 1
+    for peer in bench.job.peers:
+        (bench.proc / str(peer.pid) / "net/tcp").write_text(
+            HEAD + row("0100007F:6D7C", user=stranger)
+        )
+    bench.suspect()
+    for _ in range(3):
+        bench.read(after_s=61)
+    lines = [line for line in caplog.messages if "is held by" in line]
+    assert lines == [
+        f"no RAS of job 71: port 28028 is held by uid {stranger} (NCCL_RAS_ADDR per job)"
+    ]
+    assert bench.asked == []
+
+
 def test_another_job_on_the_same_port_is_not_mistaken_for_ours(bench: Bench) -> None:
     """Its report has none of our pids: ours is asked again, a few times."""
     bench.read()

@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from collector.sources.nccl.discovery.sockets import Listener, addresses, listeners, ras_clients
+from collector.sources.nccl.discovery.sockets import (
+    Listener,
+    addresses,
+    listeners,
+    port_holders,
+    ras_clients,
+)
 from tests.parts import need
 
 HEAD = (
@@ -56,6 +62,37 @@ def test_a_listening_process_of_this_machine_is_found(listening: int) -> None:
 def test_another_process_on_the_port_is_not_ours(listening: int) -> None:
     """The inode says whose socket it is: the parent of this test does not listen."""
     assert ras_clients(Path("/proc"), [(os.getppid(), 0, f"localhost:{listening}")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("address", "user", "holder"),
+    [
+        ("", 1000, 1001),
+        ("localhost:28028", 1000, 1001),
+        ("10.0.0.7:28028", 1000, 1003),
+        ("[::1]:28028", 1000, 0),
+        ("localhost:28029", 1000, 1002),
+        ("localhost:28030", 1000, 0),
+        ("", 1001, 0),
+        ("localhost:28029", 1001, 0),
+        ("node7:28029", 1003, 1002),
+    ],
+)
+def test_a_port_of_another_user_is_named_by_its_uid(
+    tmp_path: Path, address: str, user: int, holder: int
+) -> None:
+    """On the address that the job wants, and where no socket is of its own user: these share."""
+    (net := tmp_path / "812/net").mkdir(parents=True)
+    (net / "tcp").write_text(
+        HEAD
+        + row("0100007F:6D7C", user=1001)
+        + row("0700000A:6D7C", user=1003)
+        + row("00000000:6D7D", user=1002)
+        + row("0100007F:6D7D", user=1001)
+        + row("0200000A:6D7E", user=1001)
+    )
+    found = port_holders(tmp_path, [(812, 0, address, user)])
+    assert [x.user for x in found.values()] == ([holder] if holder else [])
 
 
 def test_the_addresses_of_a_namespace_are_read(tmp_path: Path) -> None:
