@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nats.js.kv import KeyValue
 
 BUCKET, KEY = "tocsin-lease", "gateway"
-TTL_S = 3.0  # of an entry that nobody renews: a take-over within 5 s (docs/bus.md)
+TTL_S = 3.0  # of an entry that nobody renews: a take-over within 5 s (docs/fleet.md)
 RENEW_S, TIMEOUT_S = 1.0, 0.8
 MARGIN_S = 0.5  # the server's clock and ours run at different speeds, and its timer is late
 RETRY_S = (0.15, 0.25)  # of those that wait; drawn, so that they do not ask together

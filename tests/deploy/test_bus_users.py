@@ -16,10 +16,13 @@ from nats.aio.client import Client
 
 from collector.bus.connection import BusError, connect, publish
 from collector.bus.credentials import load
+from collector.config.load import Inputs
+from collector.config.load import load as configuration
 from collector.config.settings import Bus
 from gateway import stream_setup
 from pipeline import child
 from pipeline.bus import subjects
+from tests.certificates import Authority
 from tests.nats import PROGRAM
 from tests.servers import Server
 from tests.sources import ROOT
@@ -201,3 +204,55 @@ def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert b"has an account already" in users(keys, "init").stderr
     assert b"is no name of a host" in users(keys, "host", "../node01").stderr
     assert b"nothing was written for it" in users(keys, "revoke", "node02").stderr
+
+
+PAGE = (ROOT / "docs" / "bus.md").read_text(encoding="utf-8")
+
+
+def block(title: str) -> str:
+    """The file of docs/bus.md whose first line names it."""
+    (text,) = re.findall(rf"^```\w*\n(# {re.escape(title)}.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return str(text)
+
+
+def placed(text: str, places: dict[str, Path]) -> str:
+    """With these files in the places of those on a machine."""
+    for place, real in places.items():
+        assert place in text
+        text = text.replace(place, str(real))
+    return text
+
+
+def test_the_real_server_takes_the_configuration_of_the_page(tmp_path: Path) -> None:
+    """That of one server of three, with accounts.conf beside it."""
+    keys = tmp_path / "keys"
+    assert users(keys, "init").returncode == 0
+    (keys / "accounts.conf").rename(tmp_path / "accounts.conf")
+    authority = Authority()
+    certificate, key = authority.server().write(tmp_path, "tls")
+    (tmp_path / "ca.pem").write_bytes(authority.certificate)
+    places = {
+        "/etc/nats/tls/server.pem": certificate,
+        "/etc/nats/tls/server.key": key,
+        "/etc/nats/tls/ca.pem": tmp_path / "ca.pem",
+        "/var/lib/nats": tmp_path / "data",
+    }
+    file = tmp_path / "nats.conf"
+    file.write_text(placed(block("/etc/nats/nats.conf"), places), encoding="utf-8")
+    done = child.run([str(PROGRAM), "-t", "-c", str(file)], timeout_s=PATIENCE_S)
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()
+
+
+def test_a_gateway_takes_the_configuration_of_the_page(tmp_path: Path) -> None:
+    """With the three servers of the other file."""
+    places = {
+        place: tmp_path / Path(place).name
+        for place in ("/etc/tocsin/bus.creds", "/etc/tocsin/tls/nats-ca.pem", "/etc/tocsin/web.yml")
+    }
+    for real in places.values():
+        real.touch()
+    file = tmp_path / "gateway.yaml"
+    file.write_text(placed(block("/etc/tocsin/gateway.yaml"), places), encoding="utf-8")
+    bus = configuration(Inputs(str(file), {})).config.bus
+    servers = {server.removeprefix("tls://").partition(":")[0] for server in bus.servers}
+    assert servers == set(re.findall(r"nats\d\.example\.com", block("/etc/nats/nats.conf")))
