@@ -131,6 +131,7 @@ def _nvml(parts: Parts) -> Source:
         links_every=section.links_every,
         facts_every_s=section.facts_period,
         expected=section.expected,
+        processes=section.processes,
         proc=world.procfs,
         sysfs=world.sysfs,
         holders=parts.holders,

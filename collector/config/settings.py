@@ -185,6 +185,14 @@ class Nvml(Section, frozen=True):
     expected: Annotated[
         int, Meta(ge=0, description="GPUs that this node must have; 0 learns them.")
     ] = 0
+    processes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=32,
+            description="Show the memory of so many processes of each GPU, with their names.",
+        ),
+    ] = 0
 
 
 class Infiniband(Section, frozen=True):

@@ -356,6 +356,15 @@ NVML_BLIND = Metric(
     (),
     "minimal",
 )
+GPU_PROCESS_MEMORY = Metric(
+    "tocsin_gpu_process_memory_bytes",
+    "gauge",
+    (
+        "Memory of the processes that use most of a GPU: pid on the host, name, job of Slurm or UID "
+        "of the pod; off by default (sources.nvml.processes)."
+    ),
+    ("uuid", "gpu_instance", "pid", "process", "job", "pod_uid"),
+)
 NVML_SWEEP_SECONDS = Metric(
     "tocsin_nvml_sweep_seconds",
     "gauge",

@@ -312,7 +312,9 @@ static R processes(D d, const char *function, unsigned *n, Process *out) {
   if (!out || room < length) return INSUFFICIENT_SIZE;
   for (unsigned i = 0; i < length; i++) {
     Slot *pid = findf("%s[%u].pid", a.key, i), *instance = findf("%s[%u].gpuInstanceId", a.key, i);
-    out[i] = (Process){pid ? (unsigned)pid->value.u : 0, 0, instance ? (unsigned)instance->value.u : ~0u, ~0u};
+    Slot *memory = findf("%s[%u].usedGpuMemory", a.key, i);
+    out[i] = (Process){pid ? (unsigned)pid->value.u : 0, memory ? memory->value.u : ~0ull,
+                       instance ? (unsigned)instance->value.u : ~0u, ~0u};
   }
   return 0;
 }

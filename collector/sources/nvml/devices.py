@@ -25,15 +25,18 @@ _NUMBERS = count()
 
 
 class Plan:
-    """What is asked of each kind of target: columns and slow facts with their ``read`` strings."""
+    """What is asked of each kind of target: columns and slow facts with their ``read`` strings; and
+    of how many ``processes`` of a GPU the memory is.
+    """
 
     def __init__(
         self,
         questions: Mapping[str, Mapping[str, str]],
         facts: Mapping[str, Mapping[str, str]],
         hold: float = 1.0,
+        processes: int = 0,
     ) -> None:
-        self.hold = hold
+        self.hold, self.processes = hold, processes
         self._questions = questions
         self._facts = facts
         self._parsed: dict[tuple[str, int], dict[str, tuple[Way, ...]]] = {}
@@ -76,6 +79,7 @@ class Gpu:
         self._links: dict[int, Target] = {}
         self._logged: dict[int, bytes] = {}
         self._processes: list[list[int]] | None = None
+        self._memory: list[list[int]] | None = None
         self._uuid = uuid
         self._seek_links()
 
@@ -123,6 +127,25 @@ class Gpu:
         if now == self._processes or not (found or any(map(_is_compute, self._own.lists))):
             return None
         self._processes = now
+        return now
+
+    def memory(self) -> list[list[int]] | None:
+        """What the processes use that use most, as pid, GPU instance, bytes; None where that is as
+        last sent, or not asked for. A process that computes and draws is in two lists.
+        """
+        if not self._plan.processes:
+            return None
+        used = {
+            (int(p.pid), int(getattr(p, "gpuInstanceId", -1))): int(size)
+            for answers in self._own.lists.values()
+            for p in answers
+            if (size := getattr(p, "usedGpuMemory", None)) is not None
+        }
+        rows = sorted(([*process, size] for process, size in used.items()), key=lambda r: -r[2])
+        now = rows[: self._plan.processes]
+        if now == self._memory:
+            return None
+        self._memory = now
         return now
 
     def _tell(

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     driver = Driver(
         library,
-        Plan(document["questions"], document["facts"], document["hold"]),
+        Plan(document["questions"], document["facts"], document["hold"], document["processes"]),
         skip=document["skip"],
         events=document["events"],
     )
@@ -141,6 +141,8 @@ class Driver:
             parts.append(wire.pack(wire.VALUES, gpu.index, head + entries + activity))
         if (processes := gpu.processes()) is not None:
             parts.append(pack_document(wire.PROCESSES, gpu.index, processes=processes))
+        if (memory := gpu.memory()) is not None:
+            parts.append(pack_document(wire.MEMORY, gpu.index, memory=memory))
         return b"".join(parts)
 
     def _counted(self) -> int:

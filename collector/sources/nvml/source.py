@@ -17,6 +17,7 @@ from collector.node.state import State
 from collector.sources.nvml import wire
 from collector.sources.nvml.frames import Assembler, Block, Failure, Values
 from collector.sources.nvml.passthrough import given_away
+from collector.sources.nvml.process_memory import ProcessMemory
 from collector.sources.nvml.roster import KINDS, Roster
 from collector.sources.nvml.states import GPU_IS_LOST, OK, PASSTHROUGH, Evidence, States
 from collector.sources.nvml.supervisor import Supervisor, Sweep
@@ -60,7 +61,8 @@ class NvmlSource:
     reading waits for its sweep at most ``deadlines.sweep_s``. No driver, a hung or lost GPU, a
     crash of the library are values of ``tocsin_gpu_state``, never exceptions. A GPU that virtual
     machines have, as ``sysfs`` says, is not expected, and one that the driver has and never listed
-    is; a number that was declared stays what it is.
+    is; a number that was declared stays what it is. The memory of so many ``processes`` of a GPU is
+    shown.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class NvmlSource:
         facts_every_s: float = 60.0,
         hold: float = 1.0,
         expected: int = 0,
+        processes: int = 0,
         proc: Path = Path("/proc"),
         sysfs: Path = Path("/sys"),
         dev: Path = Path("/dev"),
@@ -90,7 +93,13 @@ class NvmlSource:
         self._roster = Roster(host, inventory, state or State(None))
         self._supervisor = Supervisor(
             lambda *, skip, events: Worker(
-                library, deadlines, skip=skip, hold=hold, events=events, env=env
+                library,
+                deadlines,
+                skip=skip,
+                hold=hold,
+                processes=processes,
+                events=events,
+                env=env,
             ),
             clock,
             metrics,
@@ -105,6 +114,7 @@ class NvmlSource:
         self._missed: tuple[str, ...] = ()
         self._happenings = Happenings(proc)
         self._holders = holders or GpuProcesses()
+        self._memory = ProcessMemory(proc, metrics) if processes else None
         self._links: dict[str, tuple[int, int]] = {}
         self._since_links = links_every
         self._facts_due_ns = 0
@@ -140,6 +150,8 @@ class NvmlSource:
         blocks, failures = self._assembler.blocks(values, self._roster.sizes())
         self._tell_holders(blocks["gpu"], complete=sweep.complete)
         self._count_lives(blocks["gpu"])
+        if self._memory is not None:
+            self._memory.show(self._roster.gpus()[v.row].id for v in values if v.kind == "gpu")
         self._count_links(blocks, values)
         events += self._judge(blocks["gpu"], values, codes, sweep, now)
         unread += self._reasons(failures)
@@ -183,6 +195,8 @@ class NvmlSource:
                 elif (device := self._device(message.gpu)) is not None:
                     if message.kind == wire.EVENT:
                         events += self._happenings.announced(message, device, now)
+                    elif message.kind == wire.MEMORY and self._memory is not None:
+                        self._memory.take(message, device)
                     elif message.kind == wire.PROCESSES:
                         events += self._happenings.processes(message, device, now)
                         self._holders.hold(device.id, self._happenings.holders(device.id))

@@ -18,7 +18,9 @@ _NODE = re.compile(r"nvidia\d{1,4}")  # NVIDIA driver README, "device files": on
 # A driver that loads lists its GPUs one after the other, each of which takes seconds.
 LASTS_NS = 300 * SECOND_NS
 PARAMETERS = "driver/nvidia/params"
-_EXCLUDED = re.compile(r'^(?:ExcludedGpus|GpuBlacklist): "[^"]+"', re.MULTILINE)  # as drivers before 470 spell it too
+_EXCLUDED = re.compile(
+    r'^(?:ExcludedGpus|GpuBlacklist): "[^"]+"', re.MULTILINE
+)  # as drivers before 470 spell it too
 
 
 class Unlisted:

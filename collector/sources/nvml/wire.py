@@ -18,8 +18,10 @@ MAX_BYTES = 1 << 20  # far above a GPU with 72 links and all fields; longer is g
 # Kinds. FAILED: the library could not be opened or initialised. FOUND: a GPU has this UUID, so that
 # a hang right after has a name. DEVICE: a target (GPU, instance, link) with its facts. GONE: a
 # target went. TROUBLE: a GPU that is known but cannot be read. LAYOUT: which column each entry of a
-# target's values is. READY: all devices were looked for. DONE: a sweep is over.
-FAILED, FOUND, DEVICE, GONE, TROUBLE, LAYOUT, VALUES, EVENT, PROCESSES, READY, DONE = range(1, 12)
+# target's values is. READY: all devices were looked for. DONE: a sweep is over. MEMORY: what the
+# processes of a GPU use.
+FAILED, FOUND, DEVICE, GONE, TROUBLE, LAYOUT, VALUES, EVENT = range(1, 9)
+PROCESSES, MEMORY, READY, DONE = range(9, 13)
 
 # nvmlFieldValue_t: field id, scope, timestamp (us), latency (us), type, return code, value. A
 # getter's answer is put in the same form.

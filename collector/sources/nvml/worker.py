@@ -90,6 +90,7 @@ class Worker:
         *,
         skip: Sequence[int] = (),
         hold: float = 1.0,
+        processes: int = 0,
         events: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> None:
@@ -101,7 +102,14 @@ class Worker:
         self._stream = Stream()
         self._heard_ns = time.monotonic_ns()
         plan = json.dumps(
-            {"library": library, "skip": list(skip), "hold": hold, "events": events, **questions()}
+            {
+                "library": library,
+                "skip": list(skip),
+                "hold": hold,
+                "processes": processes,
+                "events": events,
+                **questions(),
+            }
         ).encode()
         plan_fd = os.memfd_create("tocsin-nvml-plan")
         try:
