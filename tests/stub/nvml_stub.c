@@ -396,9 +396,8 @@ R nvmlGpmMigSampleGet(D d, unsigned instance, D *sample) {
 }
 
 R nvmlGpmMetricsGet(Metrics *m) {
-  count("-", "nvmlGpmMetricsGet");
   if (!m->second || !*m->second || *m->first != *m->second) return INVALID_ARGUMENT;
-  R r = state_of(*m->second);
+  R r = ask(*m->second, "nvmlGpmMetricsGet", "").result;
   for (unsigned i = 0; !r && i < m->n; i++) {
     Slot *s = findf("%s/gpm %u", (*m->second)->key, m->metric[i].id);
     m->metric[i].result = s ? act(s->result) : NOT_SUPPORTED;

@@ -14,7 +14,11 @@ from collector.sources.nvml.wire import ENTRY
 # nvmlGpmMetric_t is 40 bytes (id, return code, value, three pointers; on 64 bits, and NVML exists
 # for nothing else) behind a head of 24 (version, count, two samples); nvml.h.
 _HEAD = 24
-_REFUSED = (0).to_bytes(4, "little") + NOT_SUPPORTED.to_bytes(4, "little") + bytes(32)
+
+
+def _entry(code: int) -> bytes:
+    """That of a metric that was not read."""
+    return bytes(4) + code.to_bytes(4, "little") + bytes(32)
 
 
 class GpmReader:
@@ -45,7 +49,8 @@ class GpmReader:
 
     def read(self) -> bytes:
         """Entries of nvmlGpmMetric_t, one per column; empty before the second sample and
-        where GPM is not supported.
+        where GPM is not supported. Where it fails, as while a profiler has the counters, each entry
+        has the reason, and it is read again.
         """
         if not self.columns:
             return b""
@@ -53,20 +58,20 @@ class GpmReader:
             if not self._sample():
                 return b""
         except NvmlError as error:
+            self._taken = False  # what comes next does not follow the older sample
             if error.code in UNSUPPORTED:
                 self._keep([])
-            return self._begin_anew(error)
+            return self._failed(error)
         try:
             return self._between(self._metrics) if self._known else self._first()
         except NvmlError as error:
-            return self._begin_anew(error)
+            return self._failed(error)
 
-    def _begin_anew(self, error: NvmlError) -> bytes:
-        """After a failure the samples no longer follow each other."""
+    def _failed(self, error: NvmlError) -> bytes:
+        """Entries that say why there are no values."""
         if error.code in GONE:
             raise error
-        self._taken = False
-        return b""
+        return b"" if error.code in UNSUPPORTED else _entry(error.code) * len(self.columns)
 
     def _sample(self) -> bool:
         """Take a sample in place of the older one; True where there are two."""
@@ -126,7 +131,7 @@ class GpmReader:
         except NvmlError as error:
             if error.code in GONE:
                 raise
-            return _REFUSED
+            return _entry(NOT_SUPPORTED)
 
     def _keep(self, places: list[int]) -> None:
         self.columns = [self.columns[at] for at in places]

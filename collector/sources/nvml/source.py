@@ -40,6 +40,7 @@ _REASONS = {
     10: "timeout",
     GPU_IS_LOST: "lost",
     16: "reset required",
+    19: "in use by another client",  # nvml.h: GPM while a profiler has the counters
     999: "unknown error",
 }
 _STATE, _UP, _DOWN = (

@@ -552,6 +552,25 @@ def test_gpm_needs_two_samples(scripted: Scripted) -> None:
     assert values(node.read())[0]["sm_activity_percent"] == 87.5
 
 
+@pytest.mark.parametrize("call", ["0/nvmlGpmSampleGet()", "0/nvmlGpmMetricsGet()"])
+def test_gpm_says_why_it_is_missing_and_comes_back(scripted: Scripted, call: str) -> None:
+    """While a profiler has the counters (NVML_ERROR_IN_USE), from the start or later."""
+    node = scripted(1)
+    node.table.set("0/nvmlGpmQueryDeviceSupport().isSupportedDevice", 1)
+    node.table.set("0/gpm 2", 87.5)
+    for _ in range(2):
+        node.table.fail(call, 19)
+        node.read()
+        reading = node.read()
+        assert "sm_activity_percent" not in values(reading)[0]
+        assert values(reading)[0]["temperature_celsius"] == 40
+        reasons = {one.field: one.reason for one in reading.unread}
+        assert reasons["sm_activity_percent"] == "in use by another client"
+        node.table.fail(call, 0)
+        node.read()
+        assert values(node.read())[0]["sm_activity_percent"] == 87.5
+
+
 def test_an_xid_is_an_event(scripted: Scripted) -> None:
     """An XID that NVML announces comes once, on its GPU, with its MIG instance and address."""
     node = scripted(2)
