@@ -111,6 +111,41 @@ AVAILABILITY = (
         panel=places.NODE_GPUS,
     ),
     Alert(
+        name="TocsinGpuUnlisted",
+        expr=(
+            "(tocsin_gpu_unlisted == 1)\n"
+            "unless on (cluster, node, instance) tocsin_maintenance{kind='node'}"
+        ),
+        severity="warning",
+        component="gpu",
+        scope="node",
+        action="remediate",
+        family="gpu_lost",
+        hold="15m",
+        summary="GPU that the driver does not list.",
+        description=(
+            f"{NODE}: the GPU at PCI address {{{{ $labels.pci_bus_id }}}} has NVIDIA's driver, "
+            "which has not listed it since the agent was installed. Inspect it, and replace it if "
+            "it stays so."
+        ),
+        means=(
+            "The GPU was dead before the agent first read it, or this agent may not open it. The "
+            "kernel log has the reason, such as `RmInitAdapter failed`."
+        ),
+        confirm=(
+            "`nvidia-smi -L` lists fewer GPUs than `lspci -d 10de:` shows; "
+            "`sudo dmesg | grep NVRM`."
+        ),
+        do=(
+            "Drain the node and power-cycle it; replace the GPU if it stays so. If it is left out "
+            "on purpose, as a display GPU is, declare how many there are: `sources.nvml.expected`."
+        ),
+        clears=(
+            "When the driver lists the GPU or no longer has it, or `sources.nvml.expected` is set."
+        ),
+        panel=places.NODE_GPUS,
+    ),
+    Alert(
         name="TocsinSourceBlind",
         # A source that fails from the start on has no last success.
         expr=(

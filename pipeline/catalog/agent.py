@@ -356,12 +356,21 @@ NVML_BLIND = Metric(
     (),
     "minimal",
 )
+GPU_UNLISTED = Metric(
+    "tocsin_gpu_unlisted",
+    "gauge",
+    (
+        "1 for each GPU, by PCI address, that has had NVIDIA's driver for five minutes, is not "
+        "listed by it, and never was since the agent was installed."
+    ),
+    ("pci_bus_id",),
+)
 GPU_PROCESS_MEMORY = Metric(
     "tocsin_gpu_process_memory_bytes",
     "gauge",
     (
-        "Memory of the processes that use most of a GPU: pid on the host, name, job of Slurm or UID "
-        "of the pod; off by default (sources.nvml.processes)."
+        "Memory of the processes that use most of a GPU, by pid on the host, name, job of Slurm or "
+        "UID of the pod; off by default (sources.nvml.processes)."
     ),
     ("uuid", "gpu_instance", "pid", "process", "job", "pod_uid"),
 )

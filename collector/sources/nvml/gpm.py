@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from collector.sources.nvml.library import GONE, NOT_SUPPORTED, UNSUPPORTED, Library, NvmlError
+from collector.sources.nvml.library import GONE, UNSUPPORTED, Library, NvmlError
 from collector.sources.nvml.wire import ENTRY
 
 # nvmlGpmMetric_t is 40 bytes (id, return code, value, three pointers; on 64 bits, and NVML exists
@@ -131,7 +131,7 @@ class GpmReader:
         except NvmlError as error:
             if error.code in GONE:
                 raise
-            return _entry(NOT_SUPPORTED)
+            return _entry(error.code)
 
     def _keep(self, places: list[int]) -> None:
         self.columns = [self.columns[at] for at in places]

@@ -38,7 +38,9 @@ class ProcessMemory:
         """Rows of pid, GPU instance and bytes. GarbageError where the message has none."""
         rows = message.document().get("memory")
         if not isinstance(rows, list) or not all(
-            isinstance(row, list) and len(row) == 3 and all(isinstance(n, int) for n in row)
+            isinstance(row, list)
+            and len(row) == 3
+            and all(isinstance(n, int) and -1 <= n < 1 << 64 for n in row)
             for row in rows
         ):
             raise GarbageError(f"memory that is none: {rows!r:.200}")

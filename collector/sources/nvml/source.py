@@ -61,9 +61,8 @@ class NvmlSource:
     reading. ``expected`` is how many GPUs there should be, 0 for those that were ever seen. A
     reading waits for its sweep at most ``deadlines.sweep_s``. No driver, a hung or lost GPU, a
     crash of the library are values of ``tocsin_gpu_state``, never exceptions. A GPU that virtual
-    machines have, as ``sysfs`` says, is not expected, and one that the driver has and never listed
-    is; a number that was declared stays what it is. The memory of so many ``processes`` of a GPU is
-    shown.
+    machines have, as ``sysfs`` says, is not expected; a number that was declared stays what it is.
+    The memory of so many ``processes`` of a GPU is shown.
     """
 
     def __init__(
@@ -112,7 +111,6 @@ class NvmlSource:
         self._assembler = Assembler()
         self._states, self._sysfs, self._away = States(), sysfs, 0
         self._unlisted = Unlisted(sysfs, proc, dev)
-        self._missed: tuple[str, ...] = ()
         self._happenings = Happenings(proc)
         self._holders = holders or GpuProcesses()
         self._memory = ProcessMemory(proc, metrics) if processes else None
@@ -143,7 +141,7 @@ class NvmlSource:
         sweep = self._supervisor.sweep(links=links, facts=facts, missing=self._missing)
         if sweep.complete and facts:
             self._facts_due_ns = now.mono_ns + self._facts_every_ns
-            self._miss(now)
+            self._look_for_unlisted(now)
         if sweep.pid and sweep.pid != self._targets.pid:
             self._targets = Targets(sweep.pid)
         unread = [Unread(sweep.trouble)] if sweep.trouble else []
@@ -232,17 +230,19 @@ class NvmlSource:
         block.gauges[_STATE] = [by_id.get(device.id, np.nan) for device in devices]
         if sweep.complete:
             unwell = any(state not in (OK, PASSTHROUGH) for state in states)
-            self._missing = unwell or len(read) < self._expected
+            self._missing = unwell or len(read) < self._expected or self._unlisted.pending
         blamed = [self._device(hang.gpu) or self._node for hang in sweep.hangs]
         return self._happenings.hangs(sweep.hangs, blamed, now) + self._happenings.changes(
             changes, now
         )
 
-    def _miss(self, now: Instant) -> None:
-        """Look for GPUs that the driver has and does not list."""
-        before, self._missed = self._missed, self._unlisted.look(self._roster.gpus(), now.mono_ns)
-        for slot in set(self._missed) - set(before):
-            log.warning("the GPU at %s has NVIDIA's driver, which does not list it", slot)
+    def _look_for_unlisted(self, now: Instant) -> None:
+        """GPUs that the driver has and does not list, where their number is not declared."""
+        found = self._unlisted.look(self._roster.gpus(), now.mono_ns) if not self._expected else ()
+        for slot in found:
+            if self._metrics.value(agent.GPU_UNLISTED, slot) is None:
+                log.warning("the GPU at %s has NVIDIA's driver, which does not list it", slot)
+        self._metrics.replace(agent.GPU_UNLISTED, {(slot,): 1.0 for slot in found})
 
     def _tell_holders(self, block: Block, *, complete: bool) -> None:
         """Who is there: instances as of the last complete sweep, though those that were destroyed
@@ -308,8 +308,7 @@ class NvmlSource:
                     )
                 )
         visible = sum(v.kind == "gpu" for v in values)
-        known = len(self._roster.expected()) - self._away
-        expected = self._expected or known + len(self._missed)
+        expected = self._expected or len(self._roster.expected()) - self._away
         counts = {"gpus_expected": expected, "gpus_visible": visible}
         return [*frames, frame_of("node", [(self._node, counts)], *now)]
 

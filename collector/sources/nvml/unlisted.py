@@ -17,6 +17,7 @@ DRIVER = "nvidia"
 _NODE = re.compile(r"nvidia\d{1,4}")  # NVIDIA driver README, "device files": one per GPU
 # A driver that loads lists its GPUs one after the other, each of which takes seconds.
 LASTS_NS = 300 * SECOND_NS
+MAX_GAP_NS = 150 * SECOND_NS  # between two looks; after a longer one the driver may be another
 PARAMETERS = "driver/nvidia/params"
 _EXCLUDED = re.compile(
     r'^(?:ExcludedGpus|GpuBlacklist): "[^"]+"', re.MULTILINE
@@ -28,17 +29,27 @@ class Unlisted:
     known.
 
     In a container that has a part of the node's GPUs the others have no device file: then nothing
-    is said. Nor where the driver was told to leave GPUs out.
+    is said. Nor where the driver was told to leave GPUs out, or does not say whether it was.
     """
 
     def __init__(self, sysfs: Path, proc: Path, dev: Path = Path("/dev")) -> None:
         self._sysfs, self._proc, self._dev = sysfs, proc, dev
         self._since_ns: dict[str, int] = {}  # by PCI address
+        self._looked_ns = 0
+
+    @property
+    def pending(self) -> bool:
+        """Whether any is not listed for less than that: it may come up."""
+        return any(self._looked_ns - since < LASTS_NS for since in self._since_ns.values())
 
     def look(self, gpus: Iterable[Device], mono_ns: int) -> tuple[str, ...]:
         """Their PCI addresses. ``gpus`` are all that are listed or known."""
         known = {pci_key(gpu.attributes.get("pci_bus_id", "")) for gpu in gpus}
-        found = () if "" in known or self._leaves_out() else self._bound() - known
+        bound = self._bound() - known if "" not in known else set()
+        found = set() if bound and self._leaves_out() else bound
+        if mono_ns - self._looked_ns > MAX_GAP_NS:
+            self._since_ns = {}
+        self._looked_ns = mono_ns
         self._since_ns = {slot: self._since_ns.get(slot, mono_ns) for slot in found}
         return tuple(
             slot for slot, since in sorted(self._since_ns.items()) if mono_ns - since >= LASTS_NS
@@ -58,7 +69,7 @@ class Unlisted:
         try:
             text = (self._proc / PARAMETERS).read_text(encoding="utf-8", errors="replace")
         except OSError:
-            return False
+            return True
         return _EXCLUDED.search(text) is not None
 
 

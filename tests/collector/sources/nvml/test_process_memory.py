@@ -97,7 +97,17 @@ def test_a_gpu_that_is_lost_has_no_processes(tmp_path: Path) -> None:
     assert shown(metrics) == {}
 
 
-@pytest.mark.parametrize("document", ["{}", '{"memory": 1}', '{"memory": [[1, 2]]}', "[]"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        "{}",
+        "[]",
+        '{"memory": 1}',
+        '{"memory": [[1, 2]]}',
+        '{"memory": [[1, 2, -5]]}',
+        f'{{"memory": [[1, 2, 1{"0" * 400}]]}}',
+    ],
+)
 def test_memory_that_is_none_is_garbage(tmp_path: Path, document: str) -> None:
     """The child is hostile input too."""
     memory = ProcessMemory(tmp_path, SelfMetrics())

@@ -193,56 +193,86 @@ def node_with_three(scripted: Scripted, tmp_path: Path, **more: Any) -> Scripted
     """Three GPUs of a node are bound to NVIDIA's driver, which lists two of them."""
     for slot in ("10", "11", "12"):
         bind(tmp_path / "sys", f"0000:{slot}:00.0", "nvidia")
-    dev = tmp_path / "dev"
-    dev.mkdir()
     for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm"):
-        (dev / name).touch()
-    return scripted(2, sysfs=tmp_path / "sys", dev=dev, facts_every_s=60, **more)
+        (tmp_path / "dev").mkdir(exist_ok=True)
+        (tmp_path / "dev" / name).touch()
+    parameters(tmp_path, "")
+    folders = {"sysfs": tmp_path / "sys", "dev": tmp_path / "dev", "proc": tmp_path / "proc"}
+    return scripted(2, facts_every_s=60, **folders, **more)
 
 
-def expected_after(node: ScriptedNode, minutes: int) -> float:
-    """GPUs that are expected so many minutes later, read once a minute."""
+def parameters(tmp_path: Path, excluded: str) -> None:
+    """Those of the driver, with GPUs that it is to leave out."""
+    file = tmp_path / "proc/driver/nvidia/params"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'ResmanDebugLevel: 4294967295\nExcludedGpus: "{excluded}"\n')
+
+
+def unlisted_after(node: ScriptedNode, minutes: int) -> list[str]:
+    """Addresses that are shown so many minutes later, read once a minute; nobody expects them."""
     for _ in range(minutes):
         reading = node.read(60)
-    (row,) = values(reading, "node")
-    return row["gpus_expected"]
+    assert values(reading, "node")[0]["gpus_expected"] == len(values(reading))
+    series = dict(node.metrics.series()).get(agent.GPU_UNLISTED, ())
+    return [address for (address,), _ in series]
 
 
-def test_a_gpu_that_was_dead_before_the_agent_came_is_missed(
+def test_a_gpu_that_was_dead_before_the_agent_came_is_named(
     scripted: Scripted, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The driver has it and does not list it, for longer than a driver takes to load."""
     node = node_with_three(scripted, tmp_path)
     node.read()
-    assert expected_after(node, 4) == 2
-    assert expected_after(node, 3) == 3
+    assert unlisted_after(node, 4) == []
+    assert unlisted_after(node, 3) == ["0000:12:00"]
     assert caplog.text.count("the GPU at 0000:12:00 has NVIDIA's driver") == 1
     bind(tmp_path / "sys", "0000:12:00.0", "vfio-pci")
-    assert expected_after(node, 1) == 2
+    assert unlisted_after(node, 1) == []
 
 
-@pytest.mark.parametrize("why", ["container", "function", "excluded", "unbound", "declared"])
-def test_a_gpu_that_is_left_out_on_purpose_is_not_missed(
+def test_a_gpu_that_comes_up_late_is_read(scripted: Scripted, tmp_path: Path) -> None:
+    """The child that serves has not seen it: another one is asked."""
+    node = node_with_three(scripted, tmp_path)
+    node.read()
+    assert unlisted_after(node, 2) == []
+    node.add_gpu(2)
+    node.table.set("-/nvmlDeviceGetCount()", 3)
+    until(lambda: len(values(node.read(60))) == 3, "the third GPU")
+    assert unlisted_after(node, 8) == []
+
+
+def test_five_minutes_are_of_one_driver(scripted: Scripted, tmp_path: Path) -> None:
+    """While the driver was away nobody looked: it has its time again."""
+    node = node_with_three(scripted, tmp_path)
+    node.read()
+    assert unlisted_after(node, 3) == []
+    node.clock.advance(3600)
+    assert unlisted_after(node, 4) == []
+    assert unlisted_after(node, 3) == ["0000:12:00"]
+
+
+@pytest.mark.parametrize(
+    "why", ["container", "function", "excluded", "unknown", "unbound", "declared"]
+)
+def test_a_gpu_that_is_left_out_on_purpose_is_not_named(
     scripted: Scripted, tmp_path: Path, why: str
 ) -> None:
-    """A container has a part of the GPUs; a function is virtual; the driver leaves one out, or has
-    never had it; the number is declared.
+    """A container has a part of the GPUs; a function is virtual; the driver leaves one out, does
+    not say whether it does, or has never had it; the number is declared.
     """
-    node = node_with_three(
-        scripted, tmp_path, proc=tmp_path / "proc", expected=2 if why == "declared" else 0
-    )
+    node = node_with_three(scripted, tmp_path, expected=2 if why == "declared" else 0)
     if why == "container":
         (tmp_path / "dev/nvidia2").unlink()
     elif why == "function":
         (tmp_path / "sys/bus/pci/devices/0000:12:00.0/physfn").symlink_to("../0000:11:00.0")
     elif why == "excluded":
-        params = tmp_path / "proc/driver/nvidia/params"
-        params.parent.mkdir(parents=True)
-        params.write_text('ResmanDebugLevel: 4294967295\nExcludedGpus: "GPU-1b2c"\n')
+        parameters(tmp_path, "GPU-1b2c")
+    elif why == "unknown":
+        (tmp_path / "proc/driver/nvidia/params").unlink()
     elif why == "unbound":
         bind(tmp_path / "sys", "0000:12:00.0", "")
     node.read()
-    assert expected_after(node, 8) == 2
+    assert unlisted_after(node, 8) == []
 
 
 def bind(sysfs: Path, address: str, driver: str, vendor: str = "0x10de") -> None:
