@@ -21,6 +21,7 @@ from collector.node.helper.protocol import MAX_DATA, Kind
 from collector.sources.nccl.discovery import procfs
 from collector.sources.nccl.discovery.devices import opened_minors
 from collector.sources.nccl.discovery.found import Found
+from collector.sources.nccl.discovery.relative import absolute
 from collector.sources.nccl.discovery.sockets import listeners, sockets_of
 from collector.sources.nccl.flight_recorder.files import dump_paths
 from collector.sources.nccl.inspector.watch import folder_of
@@ -90,7 +91,8 @@ def file(process: Process, text: str) -> Grant:
     library = procfs.mapped(process.maps()).library
     if library is not None and text == library.path:
         return Grant(fd=_public(open_regular(text, root=process.root), found.user))
-    if text not in dump_paths(found) and not _of_inspector(process, found, text):
+    dumps = [absolute(path, process.folder) for path in dump_paths(found)]
+    if text not in dumps and not _of_inspector(process, found, text):
         raise PermissionError(errno.EACCES, "the process names no such file")
     return Grant(fd=open_regular(text, root=process.root, owner=found.user))
 
@@ -99,7 +101,7 @@ def fifo(process: Process, text: str) -> Grant:
     """The FIFO by which Flight Recorder takes requests for a dump."""
     found = _holder(process)
     prefix = found.environment.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
-    if not prefix or text != f"{prefix}{found.rank}.pipe":
+    if not prefix or text != f"{absolute(prefix, process.folder)}{found.rank}.pipe":
         raise PermissionError(errno.EACCES, "the process names no such file")
     return Grant(fd=open_fifo(text, root=process.root, owner=found.user))
 
@@ -135,6 +137,12 @@ def kubelet(_process: Process, _text: str) -> Grant:
     return Grant(fd=_unix(str(KUBELET), WORKER_S))
 
 
+def folder(process: Process, _text: str) -> Grant:
+    """Where it runs: what it names relative to that is looked for there."""
+    _holder(process)
+    return Grant(os.fsencode((process.folder / "cwd").readlink()))
+
+
 GRANTS: Mapping[Kind, Callable[[Process, str], Grant]] = {
     Kind.MAPS: maps,
     Kind.ENVIRON: environ,
@@ -147,6 +155,7 @@ GRANTS: Mapping[Kind, Callable[[Process, str], Grant]] = {
     Kind.WORKER: worker,
     Kind.RAS: ras,
     Kind.KUBELET: kubelet,
+    Kind.FOLDER: folder,
 }
 
 

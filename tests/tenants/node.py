@@ -58,13 +58,20 @@ OLD_S = 1000.0  # of the jobs: RAS of younger ones is not asked
 class Tenant:
     """One process. ``pid`` is the host's."""
 
-    def __init__(self, user: int, wishes: dict[str, Any], environment: dict[str, str]) -> None:
+    def __init__(
+        self,
+        user: int,
+        wishes: dict[str, Any],
+        environment: dict[str, str],
+        folder: Path | None = None,
+    ) -> None:
         self.user = user
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(SCRIPT), json.dumps({**wishes, "user": user})],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
+            cwd=folder,
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
@@ -151,6 +158,7 @@ class Node:
         name: str = "",
         over_environment: Path | None = None,
         exec_over: Path | None = None,
+        runs_in: Path | None = None,
         **environment: str,
     ) -> Tenant:
         """A process of a tenant; by default it holds the GPU and NCCL's library. ``often`` are
@@ -170,7 +178,7 @@ class Node:
             "exec_over": str(exec_over or ""),
         }
         padding = {"PADDING": "x" * 4 * 4096} if over_environment else {}
-        tenant = Tenant(user, wishes, padding | environment)
+        tenant = Tenant(user, wishes, padding | environment, runs_in)
         self.tenants.append(tenant)
         (self.proc / str(tenant.pid)).symlink_to(f"/proc/{tenant.pid}")
         return tenant

@@ -170,6 +170,22 @@ def test_a_file_is_opened_that_the_process_names_and_no_other(
     assert opened(helper, tenant, [str(dump)], owner=ALICE) == ["PermissionError"]
 
 
+def test_a_dump_is_named_relative_to_the_folder_of_the_process(
+    node: Node, helper: RunningHelper
+) -> None:
+    """Which the helper tells of processes with a GPU; a file of that name elsewhere is none."""
+    where: dict[str, Any] = {"runs_in": node.folder, "TORCH_FR_DUMP_TEMP_FILE": "out/dump_"}
+    tenant = node.start(ALICE, SLURM_JOB_ID="71", RANK="0", **where)
+    daemon = node.start(ALICE, maps=(), RANK="0", **where)
+    dump = node.file("out/dump_0", b"the dump", ALICE)
+    dump.chmod(0o600)
+    asked = [[12, tenant.pid, ""], [12, daemon.pid, ""]]
+    assert helper.asked(ASK, {"questions": asked}) == [str(node.folder), "PermissionError"]
+    found = opened(helper, tenant, [str(dump), "out/dump_0", "/out/dump_0"], owner=ALICE)
+    assert found[0] == "the dump"
+    assert "the dump" not in found[1:]
+
+
 def test_a_process_without_a_gpu_has_no_files_opened(node: Node, helper: RunningHelper) -> None:
     """Whatever its environment says: daemons of the node are none of the agent's business."""
     prefix = node.folder / "out" / "dump_"

@@ -33,3 +33,4 @@ class Kind(IntEnum):
     WORKER = 9  # descriptor: connected to PyTorch's worker server
     RAS = 10  # text: a port; descriptor: connected to the process's own RAS server
     KUBELET = 11  # descriptor: connected to the kubelet's pod-resources socket
+    FOLDER = 12  # reply: the folder in which the process runs, as it sees it

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from collector.sources.nccl.discovery.found import Found
 from collector.sources.nccl.discovery.mounts import is_local
-from collector.sources.nccl.discovery.relative import absolute
+from collector.sources.nccl.discovery.relative import absolute_by_helper
 from collector.sources.untrusted import open_fifo, open_regular
 
 
@@ -35,7 +35,7 @@ def files_of(proc: Path, process: Found) -> Iterator[DumpFile]:
     own = proc / str(process.pid)
     for given in dump_paths(process):
         try:
-            path = absolute(given, own)
+            path = absolute_by_helper(given, own)
         except OSError:
             continue  # ended, or its folder may not be known
         if not is_local(own, path):
@@ -56,7 +56,7 @@ def ring(proc: Path, process: Found) -> str:
     """
     own, given = proc / str(process.pid), process.environment.get(PIPE)
     try:
-        prefix = absolute(given, own) if given else ""
+        prefix = absolute_by_helper(given, own) if given else ""
     except OSError as error:
         return str(error)
     if not prefix or not is_local(own, prefix):
