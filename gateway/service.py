@@ -135,7 +135,7 @@ class Gateway:
         self._stored_ns = 0  # the bus's time of the last message
         self._position = "", 0  # its stream and sequence
         self._read_ns = 0  # through which all was read, by the bus's clock
-        self._idle_ns: int | None = None  # when that moved last with nothing left to judge
+        self._idle_ns: int | None = None  # when nothing was left to judge
         self._resumed = False
         self._judging = Lock()  # held while what is remembered changes or is copied
         self._led = False
@@ -220,6 +220,11 @@ class Gateway:
         if self._idle_ns is None:
             return False
         return self._clock.monotonic_ns() - self._idle_ns < self._timing.present_ns
+
+    def _up_to_date(self, read_ns: int) -> bool:
+        """Whether what the bus has was read: it says so again, or the last message is of now."""
+        moved, self._read_ns = read_ns != self._read_ns, read_ns
+        return moved or self._stored_ns > self._clock.time_ns() - self._timing.present_ns
 
     async def run(self) -> int:
         """Serve and judge until a signal."""
@@ -346,8 +351,8 @@ class Gateway:
             self._health.succeeded()
         judged = await asyncio.to_thread(self._judged, consumer.read_ns) if self._resumed else []
         self._looked_ns = self._clock.monotonic_ns()
-        if consumer.read_ns > self._read_ns and self._resumed and not self._messages:
-            self._read_ns, self._idle_ns = consumer.read_ns, self._looked_ns
+        if self._resumed and not self._messages and self._up_to_date(consumer.read_ns):
+            self._idle_ns = self._looked_ns
         leads = self._lease.held and self._present
         if leads and not self._led:  # what the one before it may have logged last
             self._log.write(self._taken_over(), (), self._judge.open())

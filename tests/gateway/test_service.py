@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
+from unittest.mock import Mock
 
 import pytest
 
@@ -152,6 +153,31 @@ def test_a_gateway_is_ready_before_any_agent_sends(tmp_path: Path) -> None:
         gateway.until(lambda: gateway.get("/-/ready")[0] == 200, "the empty stream")
         assert known(gateway) == 0
         assert not leads(gateway)
+
+
+def test_a_gateway_is_ready_while_it_keeps_up_with_the_bus(tmp_path: Path) -> None:
+    """Whether messages come that are all refused, as those of old agents after an upgrade, or
+    none; not while neither a message of now nor the server says so.
+    """
+    clock = FakeClock()
+    config = Config(bus=Bus(servers=("nats://127.0.0.1:1",)), storage=Storage(path=str(tmp_path)))
+    gateway = Gateway(config, "g1", Timing(clock))
+    gateway._resumed = True
+    bus = Mock(client=Mock(is_closed=False), trouble="", read_ns=0)
+
+    def ready_after(seconds: float, *, read_ns: int = 0, stored_ns: int = 0) -> bool:
+        clock.advance(seconds)
+        bus.read_ns = read_ns or bus.read_ns
+        gateway._stored_ns = stored_ns or gateway._stored_ns
+        asyncio.run(gateway._look(bus))
+        return gateway._idle
+
+    assert not ready_after(1)
+    assert ready_after(1, stored_ns=clock.time_ns())
+    assert not ready_after(60)
+    assert ready_after(1, read_ns=clock.time_ns())
+    assert not ready_after(60)
+    assert ready_after(1, read_ns=clock.time_ns() - 60 * 10**9), "another server leads"
 
 
 def test_a_period_with_which_a_gateway_would_never_report_is_refused() -> None:

@@ -204,7 +204,8 @@ class RasPoller:
             found = self._desk.ask(NcclReader.sockets, job.who, LOOK_S, tuple(rows))
             asked.listeners = dict(found.listeners)
             asked.addresses = frozenset(found.addresses)
-            if found.holder is not None and not asked.held and not _disabled(job):
+            wanted = unfit(self._mode, replace(_situation(job, asked), listeners=1), now_s) is None
+            if found.holder is not None and wanted and not asked.held:
                 asked.held = True
                 log.warning(
                     "no RAS of job %s: port %d is held by uid %d (NCCL_RAS_ADDR per job)",

@@ -16,6 +16,7 @@ from collector.sources.nccl.discovery.mounts import is_served_by_a_user
 from collector.sources.nccl.discovery.procfs import Stat
 from collector.sources.nccl.discovery.sockets import (
     Listener,
+    SocketTables,
     addresses,
     port_holders,
     ras_clients,
@@ -107,9 +108,10 @@ class NcclReader:
         """Of processes with pid, network namespace, NCCL_RAS_ADDR and user; the addresses are those
         of the first.
         """
-        found = ras_clients(self._proc, (row[:3] for row in rows))
+        tables = SocketTables(self._proc)
+        found = ras_clients(self._proc, (row[:3] for row in rows), tables)
         own = addresses(self._proc / str(rows[0][0]) / "net") if rows else frozenset()
-        holders = port_holders(self._proc, rows) if not found else {}
+        holders = port_holders(self._proc, rows, tables) if not found else {}
         holder = next(iter(holders.values()), None)
         return Sockets(tuple(found.items()), tuple(sorted(own)), holder)
 

@@ -179,7 +179,7 @@ def ras_port(address: str) -> int:
 
 
 def ras_clients(
-    proc: Path, processes: Iterable[tuple[int, int, str]]
+    proc: Path, processes: Iterable[tuple[int, int, str]], tables: SocketTables | None = None
 ) -> dict[int, tuple[Listener, ...]]:
     """The sockets on which processes take RAS clients, by pid; of each process its pid, network
     namespace and NCCL_RAS_ADDR are given.
@@ -187,7 +187,7 @@ def ras_clients(
     With SO_REUSEPORT every process of a job on a host listens on the same port, and any of them
     answers for the whole job.
     """
-    tables = _Tables(proc)
+    tables = tables or SocketTables(proc)
     found: dict[int, tuple[Listener, ...]] = {}
     for pid, network, address in processes:
         port = ras_port(address)
@@ -199,14 +199,16 @@ def ras_clients(
     return {pid: sockets for pid, sockets in found.items() if sockets}
 
 
-def port_holders(proc: Path, processes: Iterable[tuple[int, int, str, int]]) -> dict[int, Listener]:
+def port_holders(
+    proc: Path, processes: Iterable[tuple[int, int, str, int]], tables: SocketTables | None = None
+) -> dict[int, Listener]:
     """Of processes without a RAS socket, given as for ``ras_clients`` with their users: a socket of
     another user that keeps them from having one, by pid.
 
     SO_REUSEPORT shares a port within one user only; NCCL writes one line where it gets none, and
     goes on without RAS (src/ras/client_support.cc).
     """
-    tables = _Tables(proc)
+    tables = tables or SocketTables(proc)
     found = {}
     for pid, network, address, user in processes:
         port, host = ras_port(address), address.rpartition(":")[0].strip("[]")
@@ -238,7 +240,7 @@ def _is_in_the_way(taken: str, wanted: str) -> bool:
     return own.is_unspecified or own == holder
 
 
-class _Tables:
+class SocketTables:
     """The listening sockets of network namespaces, each read once; of an unknown one each time."""
 
     def __init__(self, proc: Path) -> None:
