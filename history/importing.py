@@ -15,7 +15,8 @@ import orjson
 from history.gather import BLANK, LATE_NS, Account, Hour, columns
 from history.kernel_logs.book import KernelLogs, by_node
 from history.meaning import dcgm_exporter, fabric_exporters, holders, node_exporter
-from history.meaning.labels import LabelMap, proposed
+from history.meaning.labels import LabelMap, carried_on, plain, proposed
+from history.meaning.labels import of as labels_of
 from history.meaning.site_facts import FACTS
 from history.remembered import HOUR_MS, Host
 from history.renamed import renamed
@@ -44,13 +45,15 @@ class Progress:
     hosts: dict[str, Host] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
     log: SiteLog = field(default_factory=SiteLog)
+    labels: LabelMap | None = None  # None: of an import before these were remembered
+    cluster: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a site has: metrics that are understood, those of dcgm-exporter that are not, those that
-    say what the site knew of its nodes, the labels as they are taken, and metrics that say which
-    jobs hold GPUs.
+    say what the site knew of its nodes, the labels as they are taken, metrics that say which jobs
+    hold GPUs, and whether a mapping of the site's ``declared`` the labels.
     """
 
     metrics: tuple[str, ...]
@@ -58,6 +61,7 @@ class Found:
     labels: LabelMap
     facts: tuple[str, ...] = ()
     holders: tuple[str, ...] = ()
+    declared: bool = False
 
 
 def understood() -> frozenset[str]:
@@ -83,12 +87,13 @@ def find(site: Site, begin_ms: int, end_ms: int, labels: LabelMap | None) -> Fou
             f"{len(names)} metrics{_alike(names)}"
         )
     facts = tuple(name for name in names if name in FACTS)
-    if labels is None or labels == LabelMap(metrics=labels.metrics):
+    declared = labels is not None and labels != LabelMap(metrics=labels.metrics)
+    if labels is None or not declared:
         known_as = labels.metrics if labels else {}
         labels = _proposed(site, metrics, names, begin_ms, end_ms)
         labels = replace(labels, metrics=known_as)
     jobs = tuple(name for name in names if name in holders.NAMES)
-    return Found(metrics, strange, labels, facts, jobs)
+    return Found(metrics, strange, labels, facts, jobs, declared)
 
 
 def _alike(names: Iterable[str]) -> str:
@@ -140,14 +145,17 @@ def bring(
     """Write every hour of a span, unix ms, below ``root``, with what kernel logs say of its nodes;
     what was done.
 
-    An import of the same site goes on where it was. SiteError from the site, OSError from the disk:
-    what is done is kept.
+    An import of the same site goes on where it was, by the labels by which it began. SiteError from
+    the site, or where the mapping or the cluster is another; OSError from the disk: what is done is
+    kept.
     """
     begin_ms, end_ms = span
-    site = renamed(site, found.labels)
     progress = _recorded(root, site.about) or Progress(begin_ms, begin_ms)
     if begin_ms < _hour(progress.begin_ms):
         raise SiteError(f"{root}: begins later than --since; import into another folder")
+    found = replace(found, labels=_carried_on(root, progress, found, cluster))
+    progress.labels, progress.cluster = found.labels, cluster
+    site = renamed(site, found.labels)
     span_ms = HOUR_MS
     while progress.next_ms < end_ms:
         first = progress.next_ms
@@ -183,6 +191,19 @@ def bring(
         of_ms = (last - first) / max(samples, 1)
         span_ms = _span_ms(round(max(MAX_ASKED * of_ms, min(MAX_PART * of_ms, HOUR_MS))))
     return progress
+
+
+def _carried_on(root: Path, progress: Progress, found: Found, cluster: str) -> LabelMap:
+    if progress.cluster not in (None, cluster):
+        raise SiteError(
+            f"{root}: is of the cluster {progress.cluster!r}; import into another folder"
+        )
+    if progress.labels is None:
+        return found.labels
+    try:
+        return carried_on(progress.labels, found.labels, declared=found.declared)
+    except ValueError as error:
+        raise SiteError(f"{root}: {error}; import into another folder") from None
 
 
 def _asked(
@@ -250,7 +271,17 @@ def _recorded(root: Path, site: str | None = None) -> Progress | None:
         account.columns.update(_pairs(document["columns"]))
         account.skipped.update(_pairs(document["skipped"]))
         log = SiteLog.of(document["log"]) if "log" in document else SiteLog()
-        return Progress(document["begin_ms"], document["next_ms"], hosts, account, log)
+        given = document.get("labels")
+        labels = None if given is None else labels_of(given, str(root / STATE))
+        return Progress(
+            document["begin_ms"],
+            document["next_ms"],
+            hosts,
+            account,
+            log,
+            labels,
+            document.get("cluster"),
+        )
     except FileNotFoundError:
         return None
     except SiteError:
@@ -270,6 +301,8 @@ def _save(root: Path, site: str, progress: Progress) -> None:
         "site": site,
         "begin_ms": progress.begin_ms,
         "next_ms": progress.next_ms,
+        "cluster": progress.cluster,
+        "labels": None if progress.labels is None else plain(progress.labels),
         "samples": account.samples,
         "conflicts": account.conflicts,
         "columns": [[*key, count] for key, count in sorted(account.columns.items())],

@@ -5,7 +5,7 @@ from a file of the site.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,19 @@ def _renamed(hosts: set[str], names: Iterable[Labels]) -> dict[str, str]:
     return {name: host for name, host in found.items() if name and name != host}
 
 
+def carried_on(before: LabelMap, now: LabelMap, *, declared: bool) -> LabelMap:
+    """The mapping of an import that goes on: as it began, so that no node gets a second name, and
+    with nodes that have come since. ValueError where one that is ``declared``, or its names of
+    metrics, say something else.
+    """
+    labels = replace(now, nodes={}, metrics={}) != replace(before, nodes={}, metrics={})
+    nodes = any(before.nodes.get(name, host) != host for name, host in now.nodes.items())
+    metrics = (declared or bool(now.metrics)) and now.metrics != before.metrics
+    if metrics or (declared and (labels or nodes)):
+        raise ValueError("the mapping is another one than before")
+    return replace(before, nodes={**now.nodes, **before.nodes})
+
+
 def read(path: Path) -> LabelMap:
     """The mapping of a file. SiteError with the key that is wrong."""
     try:
@@ -131,6 +144,11 @@ def read(path: Path) -> LabelMap:
             document = yaml.safe_load(file.read(MAX_FILE_BYTES))
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise SiteError(f"{path}: {' '.join(str(error).split())}") from None
+    return of(document, str(path))
+
+
+def of(document: Any, path: str) -> LabelMap:
+    """The mapping of a document. SiteError with the ``path`` and the key that is wrong."""
     if not isinstance(document, dict):
         raise SiteError(f"{path}: expected keys and values")
     known = asdict(LabelMap())
@@ -157,10 +175,12 @@ _EXPECTED = {
 }
 
 
+def plain(mapping: LabelMap) -> dict[str, Any]:
+    """A mapping as the document that would give it."""
+    return {key: list(v) if isinstance(v, tuple) else dict(v) for key, v in asdict(mapping).items()}
+
+
 def text(mapping: LabelMap) -> str:
-    """A mapping as the file that would give it."""
-    plain = {
-        key: list(v) if isinstance(v, tuple) else dict(v) for key, v in asdict(mapping).items()
-    }
-    dumped: str = yaml.safe_dump(plain, sort_keys=False, default_flow_style=None)
+    """Likewise, as a file."""
+    dumped: str = yaml.safe_dump(plain(mapping), sort_keys=False, default_flow_style=None)
     return dumped

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from collector.config.settings import Config
 from history import importing
 from history.gather import columns
 from history.importing import STATE, bring, find
+from history.meaning.labels import LabelMap
 from history.site.http import Http
 from history.site.series import Series, SiteError
 from pipeline.catalog import fields_of
@@ -357,6 +359,23 @@ def test_another_site_or_an_earlier_begin_is_not_mixed_in(tmp_path: Path) -> Non
         bring(site, found, tmp_path, (TWO[0] - HOUR_MS, TWO[1]))
     with pytest.raises(SiteError, match="another folder"):
         bring(Recorded(site.series, about="elsewhere"), found, tmp_path, TWO)
+
+
+@pytest.mark.slow
+def test_an_import_goes_on_by_the_labels_by_which_it_began(tmp_path: Path) -> None:
+    """Proposals may change with what is found; a node gets no second name. What a mapping of the
+    site declares otherwise, or another cluster, belongs into another folder.
+    """
+    site = _storied()
+    found = find(site, *TWO, None)
+    bring(site, found, tmp_path, HOUR, cluster="c1")
+    other = LabelMap(node=("exported_job",), nodes={"x": "y"})
+    done = bring(site, replace(found, labels=other), tmp_path, TWO, cluster="c1")
+    assert done.labels == replace(found.labels, nodes={**found.labels.nodes, "x": "y"})
+    with pytest.raises(SiteError, match="the mapping is another one"):
+        bring(site, replace(found, labels=other, declared=True), tmp_path, TWO, cluster="c1")
+    with pytest.raises(SiteError, match="is of the cluster 'c1'"):
+        bring(site, found, tmp_path, TWO, cluster="c2")
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format":1}', b'{"format":2}'])
