@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import configparser
 import contextlib
+import errno
 import importlib
 import os
 import re
@@ -37,6 +38,8 @@ _BY_STATUS = {401: "denied", 403: "denied", 404: "no_bucket", 429: "throttled", 
 _STATUS = re.compile(r"status code: (\d{3})")
 _SIGNATURE = re.compile(r"(?i)\b(sig|x-amz-[a-z-]+|signature)=[^&\s\"']+")
 MESSAGE_CHARACTERS = 500
+# What link(2) answers where a file system has no hard links.
+WITHOUT_LINKS = frozenset((errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
 
 
 class RefusedError(RuntimeError):
@@ -152,9 +155,10 @@ class Directory:
             os.link(scratch, target)
         except FileExistsError:
             return False
-        except OSError:
-            # no hard links here: names are unique to this node, so no other process creates this
-            # one
+        except OSError as error:
+            if error.errno not in WITHOUT_LINKS:
+                raise
+            # names are unique to this node, so no other process creates this one
             scratch.replace(target)
         sync_folder(target.parent)
         return True

@@ -399,6 +399,30 @@ def test_a_file_that_the_local_disk_cannot_read_is_no_fault_of_a_shared_director
     assert (report.sent_files, report.failures) == (1, {"local": 1})
 
 
+@pytest.mark.parametrize(
+    ("number", "kept"), [(errno.EOPNOTSUPP, True), (errno.EPERM, True), (errno.EDQUOT, False)]
+)
+def test_a_shared_directory_without_hard_links_takes_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kept: bool
+) -> None:
+    """By another name first; a link that fails for another reason is no reason to overwrite."""
+
+    def link(*_: object) -> None:
+        raise OSError(number, "no")
+
+    shared, file = tmp_path / "shared", tmp_path / "a.parquet"
+    shared.mkdir()
+    file.write_bytes(b"1")
+    monkeypatch.setattr("os.link", link)
+    objects = open_objects(Target(str(shared)))
+    if kept:
+        assert objects.put("gpu/a", file)
+    else:
+        with pytest.raises(RefusedError):
+            objects.put("gpu/a", file)
+    assert [path.name for path in (shared / "gpu").iterdir()] == ["a"] * kept
+
+
 def test_a_directory_that_is_not_mounted_is_not_created(tmp_path: Path) -> None:
     """Filling the local disk under a mount point would be worse than waiting."""
     file = tmp_path / "f"
