@@ -12,7 +12,7 @@ import pytest
 from simulator.simulate import inject
 from tests.agents import AgentProcess
 from tests.browser import Browser
-from tests.collector.web.served import loaded, text
+from tests.collector.web.served import loaded
 
 pytestmark = pytest.mark.integration
 
