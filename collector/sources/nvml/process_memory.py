@@ -70,7 +70,7 @@ class ProcessMemory:
         name, groups = self._text(pid, "comm"), self._text(pid, "cgroup")
         group = group_of(groups)
         job = (group.job or group.sluid) if group else ""
-        return Owner(printable(name.strip())[:_MAX_NAME], job, pod_in(groups))
+        return Owner(printable(name.strip(), _MAX_NAME), job, pod_in(groups))
 
     def _text(self, pid: int, name: str) -> str:
         try:

@@ -19,9 +19,8 @@ _NODE = re.compile(r"nvidia\d{1,4}")  # NVIDIA driver README, "device files": on
 LASTS_NS = 300 * SECOND_NS
 MAX_GAP_NS = 150 * SECOND_NS  # between two looks; after a longer one the driver may be another
 PARAMETERS = "driver/nvidia/params"
-_EXCLUDED = re.compile(
-    r'^(?:ExcludedGpus|GpuBlacklist): "[^"]+"', re.MULTILINE
-)  # as drivers before 470 spell it too
+# NVreg_ExcludedGpus, by its present and its older name (NVIDIA driver, nv-reg.h).
+_EXCLUDED = re.compile(r'^(?:ExcludedGpus|GpuBlacklist): "[^"]+"', re.MULTILINE)
 
 
 class Unlisted:
@@ -29,7 +28,7 @@ class Unlisted:
     known.
 
     In a container that has a part of the node's GPUs the others have no device file: then nothing
-    is said. Nor where the driver was told to leave GPUs out, or does not say whether it was.
+    is said. Nor where the driver's parameters leave GPUs out, or cannot be read.
     """
 
     def __init__(self, sysfs: Path, proc: Path, dev: Path = Path("/dev")) -> None:

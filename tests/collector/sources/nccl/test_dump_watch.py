@@ -117,12 +117,12 @@ def test_a_relative_prefix_is_below_the_folder_of_the_process(
 ) -> None:
     """Where it runs; of one that has ended nothing is read."""
     found = process(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/r_")
-    put(root_of(tmp_path, found) / "work/traces/r_0")
+    put(root_of(tmp_path, found) / "job/traces/r_0")
     look(watch, found)
     assert reader.requests == []
-    (tmp_path / str(found.pid) / "cwd").symlink_to("/work")
+    (tmp_path / str(found.pid) / "cwd").symlink_to("/job")
     look(watch, found)
-    assert [r.path for r in reader.requests] == ["/work/traces/r_0"]
+    assert [r.path for r in reader.requests] == ["/job/traces/r_0"]
 
 
 @pytest.mark.parametrize("age_ns", [SETTLED_NS // 2, 2000 * 10**9])
