@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from score_tables import classes, faults, goals, installed, later, learning
+from score_tables import authors, classes, faults, goals, installed, learning, origin
 
 DOCS = Path(__file__).resolve().parent
 TARGET, SCORES = DOCS / "scores.md", DOCS / "scores.json"
 LEARNT = DOCS / "learning.json"
-INSTALLED = DOCS / "installed.json"  # horizon node, which ships
 TABLES = {
     "learning_calibration": learning.calibration,
     "learning_ways": learning.ways,
@@ -19,16 +18,15 @@ TABLES = {
     "learning_ranking": learning.ranking,
     "learning_usual": learning.usual,
     "learning_waves": lambda report: learning.usual(report, "waves"),
+    "origin": origin.origin,
     "installed": installed.installed,
     "released": installed.released,
     "goals": goals.goals,
-    "later": later.sums,
-    "later_faults": later.faults,
-    "later_healthy": later.healthy,
-    "later_misses": later.misses,
+    "authors": authors.authors,
     "faults": faults.faults,
     "strata": faults.strata,
     "healthy": faults.healthy,
+    "candidates": classes.candidates,
     "classes": classes.classes,
     "budgets": classes.budgets,
     "misses": faults.misses,
@@ -39,7 +37,6 @@ def scores() -> str:
     """The page with its tables written again."""
     learnt = json.loads(LEARNT.read_bytes()) if LEARNT.exists() else {}
     report = json.loads(SCORES.read_bytes()) | {"learning": learnt}
-    report |= {"installed": json.loads(INSTALLED.read_bytes())}
     text = TARGET.read_text(encoding="utf-8")
     for name, make in TABLES.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"

@@ -22,6 +22,7 @@ from evaluation.baselines import BASELINES
 from evaluation.baselines.features import NotInstalledError
 from evaluation.defaults import MAGNITUDES
 from evaluation.runs import log
+from evaluation.runs.by_author import by_author
 from evaluation.runs.by_cadence import by_cadence
 from evaluation.runs.by_checkpoint import by_checkpoint
 from evaluation.runs.by_detector import by_detector
@@ -177,6 +178,7 @@ def _document(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "strata": by_checkpoint(counted),
         "cadence": by_cadence(results),
         "detectors": by_detector(counted),
+        "authors": by_author(counted),
     }
 
 

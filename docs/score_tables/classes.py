@@ -12,50 +12,44 @@ from score_tables.cells import rate_of, rounded_down, table_of
 BUDGET = 0.02  # false tickets per GPU-month: what the design allows
 
 
-def classes(report: Mapping[str, Any]) -> Iterator[str]:
-    """Tocsin and every baseline: recall per class, false alarms per class and in total."""
-    summary = report["summary"]["fleet"]
-    own = {
-        "Tocsin, default configuration": summary.get("as_shipped"),
-        "Tocsin, in the baselines' runs": summary.get("same_runs"),
-    }
-    own["Tocsin, each agent alone"] = report["summary"].get("node")
-    who = {
-        "Tocsin": summary,
-        **{name: figures for name, figures in own.items() if figures},
-        **summary["baselines"],
-    }
-    classes = sorted(summary["recall_by_class"])
-    rows = []
-    for name, figures in who.items():
-        false = [
-            rate_of(figures["false_alarms"][severity]["of_all"])
-            for severity in ("pages", "tickets")
-        ]
-        cells = [
-            _cell(figures["recall_by_class"].get(c), figures["false_alarms_by_class"].get(c))
-            for c in classes
-        ]
-        rows.append((name, f"{figures['healthy_gpu_months']:.0f}", *false, *cells))
+def candidates(report: Mapping[str, Any]) -> Iterator[str]:
+    """What each candidate gets wrong in healthy runs."""
     yield from table_of(
+        ("Candidate", "Healthy GPU-months", "False pages per GPU-month",
+         "False tickets per GPU-month"),
         (
-            "Candidate",
-            "healthy GPU-months",
-            "false pages per month",
-            "false tickets per month",
-            *classes,
+            (name, f"{figures['healthy_gpu_months']:.0f}",
+             *(rate_of(figures["false_alarms"][what]["of_all"]) for what in ("pages", "tickets")))
+            for name, figures in _candidates(report).items()
         ),
-        rows,
+    )  # fmt: skip
+
+
+def classes(report: Mapping[str, Any]) -> Iterator[str]:
+    """How many cases of each class each candidate finds in time."""
+    found = {name: figures["recall_by_class"] for name, figures in _candidates(report).items()}
+    yield from table_of(
+        ("Class", *found),
+        (
+            (fault, *(_cell(shares.get(fault)) for shares in found.values()))
+            for fault in sorted(report["summary"]["fleet"]["recall_by_class"])
+        ),
     )
 
 
-def _cell(found: Mapping[str, Any] | None, false: Mapping[str, Any] | None) -> str:
-    if found is None or false is None or not found["of"]:
-        return "-"
-    return (
-        f"{found['hits']}/{found['of']} "
-        f"({rounded_down(found['low95'])}-{found['high95']:.2f}); {rate_of(false)}"
-    )
+def _candidates(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    fleet = report["summary"]["fleet"]
+    own = {
+        "Tocsin": fleet,
+        "default configuration": fleet["as_shipped"],
+        "in the baselines' runs": fleet["same_runs"],
+        "agents alone": report["summary"]["node"],
+    }
+    return own | dict(fleet["baselines"])
+
+
+def _cell(found: Mapping[str, Any] | None) -> str:
+    return f"{found['hits']}/{found['of']}" if found and found["of"] else "-"
 
 
 def budgets(report: Mapping[str, Any]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
@@ -9,16 +10,6 @@ from typing import Any
 from evaluation.runs.run import OURS, SHIPPED
 from score_tables.cells import Row, duration, rounded_down, table_of, two_digits
 
-# Causes of misses in results that were saved with older texts, and as the page shows them.
-CAUSES = {
-    "told within another's incident": "merged into another incident",
-    "all of it had been told before": "already open before the fault",
-    "its signs had been told, and it was not told apart": "its early signs only",
-    "a neighbour was blamed": "wrong device",
-    "told under another class": "wrong class",
-    "only its symptoms were told": "its symptoms only",
-    "nothing was said, or not loudly enough": "no finding, or severity too low",
-}
 FAULT_COLUMNS = (
     "Scenario", "Class", "Magnitude", "Scope", "In time", "Lower bound", "Default",
     "Correct device", "Delay p50, p90, p99", "Cleared after, p50", "Not cleared", "Duplicates",
@@ -91,26 +82,40 @@ def strata(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def healthy(report: Mapping[str, Any]) -> Iterator[str]:
-    """What was false in each healthy scenario, at horizon fleet."""
-    rows = [
-        row for row in report["healthy"] if (row["contestant"], row["scope"]) == (OURS, "fleet")
-    ]
-    counts = [
-        (row["gpu_months"], *(row[name]["of_all"]["count"] for name in ("pages", "tickets")))
-        for row in rows
-    ]
-    causes = [
-        ", ".join(f"{n} {name}" for name, n in row["tickets"]["by_detector"].items())
-        for row in rows
-    ]
-    lines = [
-        (row["scenario"], f"{m:.0f}", p, t, why)
-        for row, (m, p, t), why in zip(rows, counts, causes, strict=True)
-    ]
-    months, pages, tickets = (sum(row[at] for row in counts) for at in range(3))
+    """What was false in each healthy scenario: agents alone as installed, and the fleet with all
+    detectors alerting.
+    """
+    shown = {
+        (row["scope"], row["scenario"]): row
+        for row in report["healthy"]
+        if (row["scope"], row["contestant"]) in (("node", SHIPPED), ("fleet", OURS))
+    }
+    scenarios = sorted({scenario for _, scenario in shown})
     yield from table_of(
-        ("Healthy scenario", "GPU-months", "False pages", "False tickets", "By detector"),
-        [*lines, ("total", f"{months:.0f}", pages, tickets, "")],
+        ("Healthy scenario", *(f"{what}, {who}" for who in ("agents alone", "fleet")
+         for what in ("GPU-months", "false pages", "false tickets", "by detector"))),
+        [
+            (
+                scenario,
+                *(
+                    cell
+                    for scope in ("node", "fleet")
+                    for cell in _false_of(shown.get((scope, scenario)))
+                ),
+            )
+            for scenario in scenarios
+        ],
+    )  # fmt: skip
+
+
+def _false_of(row: Mapping[str, Any] | None) -> Row:
+    if row is None:
+        return ("-", "-", "-", "-")
+    counts = Counter(row["pages"]["by_detector"]) + Counter(row["tickets"]["by_detector"])
+    return (
+        f"{row['gpu_months']:.0f}",
+        *(row[name]["of_all"]["count"] for name in ("pages", "tickets")),
+        ", ".join(f"{n} {name}" for name, n in counts.most_common()) or "-",
     )
 
 
@@ -118,9 +123,7 @@ def misses(report: Mapping[str, Any]) -> Iterator[str]:
     """The number of missed cases by scenario and cause."""
     count: dict[tuple[str, ...], int] = {}
     for miss in report["misses"]:
-        how = (
-            "late" if miss["cause"].startswith("late") else CAUSES.get(miss["cause"], miss["cause"])
-        )
+        how = "late" if miss["cause"].startswith("late") else miss["cause"]
         key = miss["scenario"], miss["magnitude"], miss["scope"], how
         count[key] = count.get(key, 0) + 1
     yield from table_of(

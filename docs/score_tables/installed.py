@@ -12,11 +12,7 @@ from score_tables.cells import rounded_down, table_of
 
 def installed(report: Mapping[str, Any]) -> Iterator[str]:
     """Agents alone, as they are installed, and with all detectors paging: what ships."""
-    node = report["installed"]["summary"].get("node")
-    if node is None:
-        yield "No results of agents alone."
-        return
-    yield from _run_of(report["installed"]["about"])
+    node = report["summary"]["node"]
     installed = node["as_shipped"]
     yield from table_of(
         ("Figure", "Default configuration", "All detectors page"),
@@ -37,23 +33,8 @@ def installed(report: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _run_of(about: Mapping[str, Any]) -> Iterator[str]:
-    """Which runs the figures are of, where they are of one call."""
-    if "runs" in about:
-        yield (
-            f"{about['runs']['in_all']} runs of commit {about['commit']}, seeds "
-            f"{about['seeds'][0]} to {about['seeds'][-1]} of {about['suite']}, "
-            f"{about['cpu_hours']:g} CPU hours."
-        )
-        yield ""
-
-
 def released(report: Mapping[str, Any]) -> Iterator[str]:
     """Which detectors the result lets alert, beside what ships."""
-    rows = report["installed"].get("detectors", ())
-    if not rows:
-        yield "Not scored yet."
-        return
     yield from table_of(
         ("Detector", "Scenarios", "In time", "At least", "False pages, at most a GPU-month",
          "False tickets, at most a GPU-month", "Decision", "Lacking", "Default"),
@@ -64,7 +45,7 @@ def released(report: Mapping[str, Any]) -> Iterator[str]:
              _false_of(row["false_pages"]), _false_of(row["false_tickets"]), row["decision"],
              "; ".join(row["lacking"]) or "-",
              ALERTS if row["detector"] in PROVED else SHADOW)
-            for row in rows
+            for row in report["detectors"]
         ),
     )  # fmt: skip
 

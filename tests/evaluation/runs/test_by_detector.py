@@ -125,10 +125,10 @@ def test_every_scenario_of_the_table_is_known_by_an_agent_alone() -> None:
 
 
 def test_defaults_are_those_that_the_scores_decide() -> None:
-    """Where docs/installed.json lets a detector alert, it does, or the site decides, or worlds of
+    """Where docs/scores.json lets a detector alert, it does, or the site decides, or worlds of
     another author refute it; where 200 cases or the healthy fleet do, it is in shadow mode.
     """
-    rows = json.loads((ROOT / "docs" / "installed.json").read_text())["detectors"]
+    rows = json.loads((ROOT / "docs" / "scores.json").read_text())["detectors"]
     alerting = {row["detector"] for row in rows if row["decision"] == ALERTS}
     refuted = {row["detector"] for row in rows if row["decision"] == SHADOW}
     assert alerting - OF_THE_SITE <= PROVED
