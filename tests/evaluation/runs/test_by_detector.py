@@ -21,6 +21,9 @@ from tests.sources import ROOT
 MONTH_S = 30 * 86_400.0
 # What no score decides: whether a site wants to hear of it.
 OF_THE_SITE = {"drift", "starvation", "waste"}
+# Refuted by the run that is published, and alerting (docs/decisions.md, 2026-11-30): what gave the
+# false page is mended, and what the agent alone says is true, though a gateway knows the cause.
+ALERTS_ALL_THE_SAME = {"straggler", "ib_link"}
 
 
 def results(
@@ -126,11 +129,12 @@ def test_every_scenario_of_the_table_is_known_by_an_agent_alone() -> None:
 
 def test_defaults_are_those_that_the_scores_decide() -> None:
     """Where docs/scores.json lets a detector alert, it does, or the site decides, or worlds of
-    another author refute it; where 200 cases or the healthy fleet do, it is in shadow mode.
+    another author refute it; where 200 cases or the healthy fleet do, it is in shadow mode, with
+    the exceptions that are explained.
     """
     rows = json.loads((ROOT / "docs" / "scores.json").read_text())["detectors"]
     alerting = {row["detector"] for row in rows if row["decision"] == ALERTS}
     refuted = {row["detector"] for row in rows if row["decision"] == SHADOW}
     assert alerting - OF_THE_SITE <= PROVED
-    assert not refuted & PROVED
+    assert refuted & PROVED == ALERTS_ALL_THE_SAME
     assert MISSING.keys() == DETECTORS.keys() - PROVED
