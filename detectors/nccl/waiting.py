@@ -139,7 +139,7 @@ def _by_sequence(found: Waiting, members: dict[int, Member], first: Heads) -> No
     _compare_calls(found, members, sequence)
     awaited = [*found.behind, *held, *found.gone, *found.unreported]
     if not found.pending and not found.gone:
-        found.situation = "idle"
+        found.situation, found.behind = "idle", []  # nobody waits: nobody is late
         found.sequence = -1
         return
     if not awaited:

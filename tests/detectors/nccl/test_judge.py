@@ -166,6 +166,14 @@ def test_the_recorder_names_who_never_came() -> None:
     )
 
 
+def test_a_group_in_which_nobody_waits_is_no_evidence() -> None:
+    """The pipeline's group was made and not used yet: nobody is late in it."""
+    late = {0: (6, 5), 1: (6, 5), 2: (5, 5)}
+    verdict = of([dump(rank, {"0": at, "pp": (0, 0)}) for rank, at in late.items()])
+    assert (ranks(verdict), verdict.communicator) == ([2], "0")
+    assert not [e.text for e in verdict.evidence if "pp" in e.text]
+
+
 def test_the_evidence_says_where_the_culprits_code_was_last() -> None:
     """The line that made its last call: what comes after it is what it is stuck in."""
     calls = {("0", 5): Operation(5, "all_reduce", frame="train.py:88 step", completed=True)}
