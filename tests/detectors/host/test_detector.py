@@ -97,6 +97,18 @@ def test_each_rule_reports_its_fault_after_enough_events(rule: Rule) -> None:
     assert before != kernel.every[rule.fault]
 
 
+def test_two_switches_of_a_node_are_both_named() -> None:
+    """The second is another event of the finding, and hides nothing of the first."""
+    kernel = Kernel()
+    kernel.reports("sxid", code=24007, severity="fatal", switch=1)
+    kernel.wait(3600)
+    kernel.reports("sxid", code=20009, severity="fatal", switch=3)
+    (finding,) = kernel.open.values()
+    assert "NVSwitch 1 reports a fatal error, SXID 24007" in finding.summary
+    assert "NVSwitch 3 reports a fatal error, SXID 20009" in finding.summary
+    assert finding.again_ns
+
+
 @rules
 def test_each_rule_ends_as_it_says(rule: Rule) -> None:
     """With its recovery, or after its quiet time; with the next boot in any case."""
