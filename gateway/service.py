@@ -36,6 +36,7 @@ from gateway.api import Api, Pulse
 from gateway.consumer import Consumer, Message
 from gateway.explains import Explanations
 from gateway.fleet import Fleet
+from gateway.incident_series import incident_series
 from gateway.ingest.pool import Pool
 from gateway.ingest.reading import InProcess, Reading
 from gateway.job_history.history import history_of
@@ -371,11 +372,14 @@ class Gateway:
         explains.
         """
         self._metrics.set(series.LEADER, float(leads))
-        self._metrics.replace(series.INCIDENT, self._open() if leads else {})
+        cluster, shown = self._config.bus.cluster, incident_series(self._judge.open())
+        rows = dict.fromkeys(((cluster, *labels) for labels in shown.rows), 1.0)
+        self._metrics.replace(series.INCIDENT, rows if leads else {})
+        self._metrics.set(series.INCIDENTS_OVERFLOW, shown.overflow if leads else 0)
         self._learnt.show()
         explained = self._explanations.of(
-            self._config.bus.cluster,
-            self._judge.open(),
+            cluster,
+            shown.incidents,
             self._fleet.arrivals.hosts.values(),
             self._judge.standing(),
         )
@@ -430,12 +434,3 @@ class Gateway:
             for each in second.judged:
                 self._model.take(each.observation)
             yield from second.judged
-
-    def _open(self) -> dict[tuple[str, ...], float]:
-        """Open incidents by the labels of their series."""
-        cluster = self._config.bus.cluster
-        return {
-            (cluster, *(i.root.host, i.root.kind, i.root.id), i.fault, i.severity, i.action): 1.0
-            for i in self._judge.open()
-            if i.severity != "record"
-        }

@@ -78,6 +78,11 @@ INCIDENT = Metric(
     "1 for each open incident of the cluster, of the gateway that holds the lease.",
     ("bus_cluster", "host", "root_kind", "root_device", "class", "severity", "action"),
 )
+INCIDENTS_OVERFLOW = Metric(
+    "tocsin_fleet_incidents_overflow",
+    "gauge",
+    "Open incidents of the cluster beyond the 500 shown, which are the most severe ones.",
+)
 EXPLAINS = Metric(
     "tocsin_fleet_explains",
     "gauge",
@@ -92,6 +97,6 @@ EXPLAINS_OVERFLOW = Metric(
 )
 METRICS = (
     HOSTS, TICK, LEADER, INFO, CONNECTED, BATCHES, BATCH_BYTES, REFUSED, MISSED, TOO_LATE,
-    OTHER_SOURCES, SPENT, INGEST_RESTARTS, INCIDENT, EXPLAINS, EXPLAINS_OVERFLOW, CALIBRATION,
-    LOWERED,
+    OTHER_SOURCES, SPENT, INGEST_RESTARTS, INCIDENT, INCIDENTS_OVERFLOW, EXPLAINS,
+    EXPLAINS_OVERFLOW, CALIBRATION, LOWERED,
 )  # fmt: skip
