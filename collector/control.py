@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 SOCKET = "control.sock"
-LONGEST = 65536  # bytes of one line
+MAX_LINE = 65536  # bytes of one line
 # for a client that connects and does not speak; on a node without a free core one may take seconds
 PATIENCE_S = 5.0
 RETRY_S = 0.5  # where a connection cannot be taken
@@ -114,8 +114,8 @@ def _line(peer: socket.socket) -> bytes:
         if not chunk:
             break
         data += chunk
-        if len(data) > LONGEST:
-            raise ValueError(f"line of more than {LONGEST} bytes")
+        if len(data) > MAX_LINE:
+            raise ValueError(f"line of more than {MAX_LINE} bytes")
     return data.partition(b"\n")[0]
 
 

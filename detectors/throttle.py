@@ -42,7 +42,7 @@ RECENT, CALM = 0b111, 0b11111
 # this share of a node's GPUs makes it the node's fault; more than this share of a
 # rack's nodes, the rack's
 VOTE = 0.5
-LEAST = 2  # voters
+MIN_VOTERS = 2  # voters
 SHOWN = 8  # GPUs named in the evidence: a node's
 _COUNT = np.array([bits.bit_count() for bits in range(RECENT + 1)])
 
@@ -290,10 +290,10 @@ class Throttle(Stateful):
         votes = (self._columns["over"][k] & RECENT) != 0
         host, rack = self._hosts.of(self._columns.devices), self._racks.of(self._columns.devices)
         nodes = share_by_group(votes, asked, host, len(self._hosts.names))
-        bad = (nodes.share >= VOTE) & (nodes.votes >= LEAST)
+        bad = (nodes.share >= VOTE) & (nodes.votes >= MIN_VOTERS)
         _, first = np.unique(host, return_index=True)  # noqa: TID251 - not with return_index
         racks = share_by_group(bad, nodes.asked > 0, rack[first], len(self._racks.names))
-        wide = (racks.share > VOTE) & (racks.votes >= LEAST)
+        wide = (racks.share > VOTE) & (racks.votes >= MIN_VOTERS)
         return {
             "node": {self._hosts.names[i] for i in rows_where(bad)},
             "rack": {self._racks.names[i] for i in rows_where(wide)},

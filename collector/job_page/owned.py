@@ -21,7 +21,7 @@ MARGIN_NS = 60 * SECOND_NS  # between what a source lists and the event that is 
 # Allocations are stored again with each file, at least once a day: a holder that no event ends, as
 # a pod without a training, was there until then.
 UNENDED = timedelta(days=2)
-LONGEST = timedelta(days=30)  # a job that began before that is not known beside another
+MAX_AGE = timedelta(days=30)  # a job that began before that is not known beside another
 
 
 class Held(NamedTuple):
@@ -66,7 +66,7 @@ def own_part(store: Store, run: JobRun) -> tuple[JobRun, bool]:
         for one in allocations(store, Window(begin - UNENDED, end), hosts)
         if one.holder != run.job
     ]
-    runs = all_runs(store, Window(begin - LONGEST, end), hosts)
+    runs = all_runs(store, Window(begin - MAX_AGE, end), hosts)
     spans = [
         span for job, its in runs.items() if job != run.job for one in its for span in one.spans
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-MOST = 4  # of a job: one is enough, and it may just have ended
+MAX_PROCESSES = 4  # of a job: one is enough, and it may just have ended
 
 
 class JobProcesses:
@@ -30,7 +30,7 @@ class JobProcesses:
         found: dict[str, tuple[int, ...]] = {}
         for job, pid in pids:
             known = found.get(job, ())
-            if len(known) < MOST and pid not in known:
+            if len(known) < MAX_PROCESSES and pid not in known:
                 found[job] = (*known, pid)
         self._latest, self._tenants = MappingProxyType(found), dict(tenants or {})
 

@@ -18,7 +18,7 @@ HOURS, DAYS = 24, 30
 # A bank has 8 spare rows (NVIDIA GPU Memory Error Management). NVML names only classes; these are
 # the fewest that a class can mean when "high", "partial" and "low" share out what lies between all
 # and none.
-FEWEST = {"none": 0, "low": 1, "partial": 3, "high": 6}
+MIN_SPARE = {"none": 0, "low": 1, "partial": 3, "high": 6}
 
 MAX_ROWS = 1e15  # counted in one reading
 
@@ -92,7 +92,7 @@ def days_left(memory: Memory, row: int) -> float:
     pace = float(memory.month[row]) / DAYS
     if isnan(pace) or pace <= 0:
         return inf
-    worst = next((rows for name, rows in FEWEST.items() if getattr(memory, name)[row] > 0), 8)
+    worst = next((rows for name, rows in MIN_SPARE.items() if getattr(memory, name)[row] > 0), 8)
     board = MAX_REMAPS - float(np.nan_to_num(memory.uncorrectable[row]))
     return max(0.0, min(worst, board)) / pace
 

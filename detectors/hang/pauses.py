@@ -31,7 +31,7 @@ MIN_S = np.array([[180.0], [420.0], [180.0], [WATCHDOG_S + MARGIN_S], [WATCHDOG_
 # Until a page, unless the job is known to save in another way: after many short saves the last one
 # may write the whole model, and the longest checkpoint published took 100 minutes (Greyhound,
 # ATC'25). Where all wait nobody writes: then the watchdog's limit counts.
-LONGEST_SAVE_S = 6000.0
+MAX_SAVE_S = 6000.0
 NEVER_S = 10_800.0  # half as long again as that, and half an hour
 UNKNOWN_S = np.array([[NEVER_S], [NEVER_S], [WATCHDOG_S + MARGIN_S], [NEVER_S], [np.inf]])
 # Until a first report where no pause of a kind is known, and saves were not seen: while the
@@ -125,7 +125,7 @@ def learnt(
     """
     counts = ended & (pause_s >= MIN_PAUSE_S) & (kind == np.arange(KINDS)[:, None])
     longest = np.where(
-        counts, np.maximum(known.longest_s, np.minimum(pause_s, LONGEST_SAVE_S)), known.longest_s
+        counts, np.maximum(known.longest_s, np.minimum(pause_s, MAX_SAVE_S)), known.longest_s
     )
     return longest, known.number + counts
 

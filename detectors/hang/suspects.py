@@ -16,7 +16,7 @@ from detectors.hang.activity import BUSY, FREE, IDLE, LOST, SPINS
 from pipeline.finding import Action, Severity
 from pipeline.frame import Device
 
-MOST = 8  # suspects named one by one; where there are more, the job is named
+MAX_NAMED = 8  # suspects named one by one; where there are more, the job is named
 MINORITY = 0.25  # of the members
 MAX_STUCK = 2  # ranks that stand still by themselves at once; more of them save, or none stands out
 Reach = Literal["here", "beyond", "unknown", "no job"]
@@ -99,13 +99,13 @@ def _alone(busy: Sequence[Member], reach: Reach) -> Blame:
         "lock in its program"
     )
     severity: Severity = "ticket" if reach == "no job" else "page"
-    culprits = tuple(m.gpu for m in busy[:MOST])
+    culprits = tuple(m.gpu for m in busy[:MAX_NAMED])
     return Blame("hang/rank_busy", severity, "RESTART_APP", culprits, 0.5, words)
 
 
 def _waited_for(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
     broken = [m for m in members if m.xid]
-    if 0 < len(broken) <= MOST:
+    if 0 < len(broken) <= MAX_NAMED:
         codes = ", ".join(sorted({str(m.xid) for m in broken}, key=int))
         return _page(
             "hang/hardware", "COMPONENT_RESET", [m.gpu for m in broken], 0.9, f"has had XID {codes}"
@@ -133,7 +133,7 @@ def _waited_for(members: Sequence[Member], job: Device, reach: Reach) -> Blame:
             "is idle: its process writes a checkpoint or waits outside the collective",
         )
     cut = list(dict.fromkeys(_node(m) for m in members if m.link_down))
-    if 0 < len(cut) <= MOST:
+    if 0 < len(cut) <= MAX_NAMED:
         return _page("hang/link", "CONTACT_SUPPORT", cut, 0.5, "has lost a link")
     return _undecided(members, job, reach)
 
@@ -213,8 +213,8 @@ def _parts(odd: Sequence[Member], members: Sequence[Member]) -> list[Device]:
     gpus = {id(m) for m in odd}
     whole = [host for host in whole if all(id(m) in gpus for m in members if m.gpu.host == host)]
     if whole and 2 * len(whole) <= len(hosts) and {m.gpu.host for m in odd} == set(whole):
-        return [Device(host, "node", host) for host in whole[:MOST]]
-    return [m.gpu for m in sorted(odd, key=lambda m: m.worked_s_ago)[:MOST]]
+        return [Device(host, "node", host) for host in whole[:MAX_NAMED]]
+    return [m.gpu for m in sorted(odd, key=lambda m: m.worked_s_ago)[:MAX_NAMED]]
 
 
 def _node(member: Member) -> Device:

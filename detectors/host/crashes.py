@@ -15,7 +15,7 @@ CRASHED = "host/crashed"
 PANIC = "kernel_panic"  # after it no kernel goes on
 # Lines of one crash come within this; no server boots and crashes again as soon.
 ONE_CRASH_S = 120.0
-MOST = 64  # crashes of one node that are remembered
+MAX_CRASHES = 64  # crashes of one node that are remembered
 # Of the faults of one node 14 % are followed by the next within a day, 35 times as many as by
 # chance (InfiniteHBD, 584 faults of 400 nodes).
 AGAIN_DAYS = 1
@@ -58,7 +58,7 @@ class Crashes:
     def _add(self, host: str, at_ns: int, *, reported: bool) -> None:
         week_ns = CRASH_OLD_S * SECOND_NS
         every = self._of.get(host, {}) | {at_ns: reported}
-        recent = sorted(one for one in every if at_ns - one <= week_ns)[-MOST:]
+        recent = sorted(one for one in every if at_ns - one <= week_ns)[-MAX_CRASHES:]
         self._of[host] = {one: every[one] for one in recent}
 
     def state(self) -> State:

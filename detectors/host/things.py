@@ -10,7 +10,7 @@ from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.documents import exact
 from pipeline.frame import Device
 
-MOST = 1024  # things of all devices; the one silent for longest makes room
+MAX_THINGS = 1024  # things of all devices; the one silent for longest makes room
 MAX_TIMES = 128  # counts of one thing
 
 
@@ -62,7 +62,7 @@ class Things:
         known.last_ns, known.text = thing.last_ns, thing.text
         known.counts = [*known.counts, (thing.last_ns, number)][-MAX_TIMES:]
         self._known[thing.key] = known
-        if len(self._known) > MOST:
+        if len(self._known) > MAX_THINGS:
             del self._known[next(iter(self._known))]
         return known
 

@@ -9,7 +9,7 @@ from pipeline.documents import exact, exact_finding
 from pipeline.finding import Finding
 from pipeline.frame import Device
 
-MOST = 1000  # beyond it the oldest are let go
+MAX_KEPT = 1000  # beyond it the oldest are let go
 
 
 class Records:
@@ -26,7 +26,7 @@ class Records:
         self._kept.pop(finding.id, None)
         if finding.active:
             self._kept[finding.id] = (finding, now_ns)
-        if len(self._kept) > MOST:
+        if len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
 
     def about(self, device: Device, now_ns: int) -> list[Finding]:

@@ -17,7 +17,7 @@ from pipeline.frame import Device
 LEVELS = ("nvlink_domain", "switch", "rail", "rack", "node", "job")  # the first that explains them
 MIN_SHARE = 0.5  # of the parts
 MIN_PARTS = {"rack": 3}  # two nodes of a rack that are warm are two warm nodes
-FEWEST = 2
+MIN_DEVICES = 2
 # How far apart the parts of one cause fail: what a switch or a driver does to its parts it does at
 # once, and sources are read once a minute at the slowest; heat spreads.
 AT_ONCE_NS = 120 * 10**9
@@ -74,7 +74,7 @@ def quorum(graph: Graph, site: FaultSite, found: Iterable[Evidence]) -> bool:
         bad, parts = len({device.host for device in devices}), graph.count(site, "")
     else:
         bad, parts = len({(d.host, d.id) for d in devices}), _parts(graph, site, devices)
-    return bad >= max(MIN_PARTS.get(site.level, FEWEST), ceil(MIN_SHARE * parts)) and parts > 0
+    return bad >= max(MIN_PARTS.get(site.level, MIN_DEVICES), ceil(MIN_SHARE * parts)) and parts > 0
 
 
 def _parts(graph: Graph, site: FaultSite, devices: list[Device]) -> int:

@@ -15,13 +15,13 @@ from pipeline.finding import Finding
 
 # Two reads of a site that reads its ports every ten seconds; by default they are read each second.
 GAP_NS = 20 * 10**9
-LONGEST_NS = 120 * 10**9
-MOST = 10_000  # beyond it nothing waits
+MAX_WAIT_NS = 120 * 10**9
+MAX_WAITING = 10_000  # beyond it nothing waits
 
 
 class Pending:
     """A finding waits until no part of the same parent has failed for ``GAP_NS``, and
-    ``LONGEST_NS`` at most.
+    ``MAX_WAIT_NS`` at most.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Pending:
 
     def keep(self, one: Evidence) -> bool:
         """Whether it can wait; it is the newest of those alike."""
-        if len(self._waiting) >= MOST:
+        if len(self._waiting) >= MAX_WAITING:
             return False
         self._waiting[one.finding.id] = one
         self._newest_ns[one.finding.id] = one.at_ns
@@ -66,7 +66,7 @@ class Pending:
     def due_ns(self) -> list[int]:
         """When each has waited long enough."""
         return [
-            min(self._newest_ns[name] + GAP_NS, one.at_ns + LONGEST_NS)
+            min(self._newest_ns[name] + GAP_NS, one.at_ns + MAX_WAIT_NS)
             for name, one in self._waiting.items()
         ]
 

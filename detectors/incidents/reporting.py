@@ -11,7 +11,7 @@ from detectors.incidents.book import OpenIncident, TakenOn
 from detectors.incidents.evidence import Evidence, identity, severity_of
 from detectors.incidents.explain import root_cause
 from detectors.incidents.lead import leading
-from detectors.incidents.parents import FEWEST, device_of
+from detectors.incidents.parents import MIN_DEVICES, device_of
 from detectors.incidents.summary import summary
 from detectors.kit.maintenance import Maintenance
 from pipeline.finding import Finding, Incident
@@ -102,7 +102,7 @@ def _root(incident: OpenIncident, live: list[Evidence]) -> tuple[Device, Evidenc
         return CLUSTER, strongest
     if incident.parent:
         parts = [one for one in live if incident.parent in one.sites and _of_parent(one, incident)]
-        if len({identity(one.device) for one in parts}) >= FEWEST:
+        if len({identity(one.device) for one in parts}) >= MIN_DEVICES:
             return device_of(incident.parent), leading(max(parts, key=Evidence.weight), live)
     return strongest.device, leading(strongest, live)
 

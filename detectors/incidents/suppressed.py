@@ -12,7 +12,7 @@ from pipeline.documents import exact, exact_finding
 from pipeline.finding import Finding
 from pipeline.frame import Device
 
-MOST = 1000  # beyond it the oldest are let go
+MAX_KEPT = 1000  # beyond it the oldest are let go
 
 
 class SuppressedFindings:
@@ -26,7 +26,7 @@ class SuppressedFindings:
         self._findings.pop(finding.id, None)
         if finding.active:
             self._findings[finding.id] = finding
-        if len(self._findings) > MOST:
+        if len(self._findings) > MAX_KEPT:
             del self._findings[next(iter(self._findings))]
 
     def is_empty(self) -> bool:

@@ -24,7 +24,7 @@ from pipeline.frame import Device, Frame
 
 BLOCK_S = 60.0
 # ten times its own usual waiting: another job may well wait twice or four times as much
-LEAST = np.log(10.0)
+MIN_LOG_RATIO = np.log(10.0)
 SIGMAS, FLOOR = 4.0, 0.3
 HALF_LIFE, WARM = 720.0, 30  # blocks of the own past
 BLOCKS = 5
@@ -100,7 +100,7 @@ class IbCongestion(Blockwise):
         columns, means = self._columns, self._means.close()
         y = np.where(means["bits"] > MIN_TRAFFIC * columns["rate"], np.log1p(means["wait"]), np.nan)
         moments = Moments(columns["m"], columns["v"], columns["learnt"])
-        over = y - moments.m > np.maximum(LEAST, SIGMAS * moments.spread(FLOOR))
+        over = y - moments.m > np.maximum(MIN_LOG_RATIO, SIGMAS * moments.spread(FLOOR))
         warm = (moments.n >= WARM) & np.isfinite(y)
         columns["run"] = np.where(warm, np.where(over, columns["run"] + 1, 0), columns["run"])
         concerned = columns.by_node(columns["run"] >= BLOCKS) | self._standing.opened()

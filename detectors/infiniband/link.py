@@ -52,7 +52,7 @@ ACCEPT_NS = 7 * 86400 * 10**9  # a week at the lower rate: it has been decided t
 CLEAR_S = 60.0
 MIN_PEERS = 4
 # more than this share of a node's ports, and so many, went with their driver
-RELOAD, LEAST = 0.5, 2
+RELOAD, MIN_PORTS = 0.5, 2
 DOWN, GONE, SLOW, OFF = "ib/link_down", "ib/adapter_gone", "ib/slow_link", "ib/port_disabled"
 INSTEAD = {DOWN: "off_s", OFF: "down_s"}  # what ends them when it lasts, beside health
 DISABLED = 3  # PortPhysicalState, IBTA volume 1, 14.2.5.6
@@ -223,7 +223,7 @@ class IbLink(Stateful):
         """
         host = self._hosts.of(self._columns.devices)
         nodes = share_by_group(absent, asked, host, len(self._hosts.names))
-        most: NDArray[np.bool_] = (nodes.share > RELOAD) & (nodes.votes >= LEAST)
+        most: NDArray[np.bool_] = (nodes.share > RELOAD) & (nodes.votes >= MIN_PORTS)
         return most[host]
 
     def _slow(

@@ -19,7 +19,7 @@ FORGET = 2.0 ** (-1 / 1440)  # a day of blocks: half-life of the regression
 PRIOR, PRIOR_WEIGHT = np.array([2.0, 0.5, 0.2]), 1e-2
 # Dynamic power goes with f V^2: more than the cube of the clock is noise. What one block may
 # teach is bounded as well.
-MOST, CLIP = np.array([4.0, 4.0, 4.0]), 0.05
+MAX_SLOPES, CLIP = np.array([4.0, 4.0, 4.0]), 0.05
 
 
 class Regressions:
@@ -62,7 +62,7 @@ class Regressions:
         ridge = PRIOR_WEIGHT * np.eye(len(CAUSES))
         right = self._xy[pools] + ridge @ PRIOR
         solved = np.linalg.solve(self._xx[pools] + ridge, right[..., None])[..., 0]
-        self._beta[pools] = np.clip(solved, 0.0, MOST)
+        self._beta[pools] = np.clip(solved, 0.0, MAX_SLOPES)
 
     def _pools(self) -> NDArray[np.intp]:
         """The number of the regression that each row is of, (row,)."""

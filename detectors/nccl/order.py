@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.nccl.member import Counts
 
-MOST = 2**62  # a count beyond is no count
+MAX_COUNT = 2**62  # a count beyond is no count
 
 Relation = NDArray[np.bool_]
 
@@ -31,7 +31,7 @@ def compared(places: Sequence[Counts]) -> tuple[Relation, Relation]:
     known = [dict(place) for place in places]
     for name in {name for place in known for name in place}:
         listed = np.array([name in place for place in known])
-        counts = np.array([min(place.get(name, 0), MOST) for place in known], np.int64)
+        counts = np.array([min(place.get(name, 0), MAX_COUNT) for place in known], np.int64)
         more |= (counts[:, None] > counts[None, :]) & listed[:, None] & listed[None, :]
     return more & ~more.T, more & more.T
 

@@ -23,7 +23,7 @@ from pipeline.nccl.report import Communicator, Report
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FEWEST = 20  # collectives that all ranks timed, before a rank is called slow
+MIN_TIMED = 20  # collectives that all ranks timed, before a rank is called slow
 OFTEN = 0.7  # of them in which one rank was the last to come
 APPRECIABLE = 0.1  # of the median time that the others waited for it
 # robust standard deviations from the others: stages of a pipeline come one after the
@@ -53,7 +53,7 @@ def _last_to_come(joined: Joined, identities: Identities) -> Iterator[Clue]:
     A rank whose own take longest came first: it is the one that waits.
     """
     numbers, times = _shared(joined)
-    if len(times) < FEWEST:
+    if len(times) < MIN_TIMED:
         return
     typical, spread = median_mad(times)
     waited = (typical[:, None] - times) / np.maximum(typical[:, None], 1e-9)
@@ -107,9 +107,9 @@ def _narrowed(joined: Joined) -> Iterator[Clue]:
                 timings[t.operation, t.bytes.bit_length()][t.seq].append(t)
     for (operation, _), calls in timings.items():
         best = [max((t.busbw_gbs or 0.0) for t in calls[seq]) for seq in sorted(calls)]
-        if len(best) < 2 * FEWEST:
+        if len(best) < 2 * MIN_TIMED:
             continue
-        before, now = median(best[:-FEWEST]), median(best[-FEWEST:])
+        before, now = median(best[:-MIN_TIMED]), median(best[-MIN_TIMED:])
         if now < REDUCED * before:
             text = (
                 f"{operation} of {joined.name} moves {now:.1f} GB/s, {before:.1f} before, on "

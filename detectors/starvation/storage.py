@@ -37,7 +37,7 @@ MORE = {MOUNT: (("queue", "queue_microseconds", 1e-6), ("sent", "transmissions",
 SLOWER, UNDER_WAY = 3.0, 0.3
 CLEARLY_SLOWER, CLEARLY_UNDER_WAY = 5.0, 0.5
 LEARNED = 5  # minutes with requests before anything is said
-LEAST_PER_S = 0.1  # requests, for a mean that says something
+MIN_PER_S = 0.1  # requests, for a mean that says something
 WEIGHT, WEIGHT_OF_SLOW = 0.1, 0.01  # of a new minute in what is usual
 
 Floats = NDArray[np.float64]
@@ -131,7 +131,7 @@ class Storage:
         """Mean latency, s, NaN where too little was asked, and requests under way, (row,)."""
         columns = self._columns
         number, spent, count = columns[f"n_{what}"], columns[f"s_{what}"], columns["count"]
-        enough = (count > 0) & (number >= LEAST_PER_S * count)
+        enough = (count > 0) & (number >= MIN_PER_S * count)
         nothing = np.full(len(columns), np.nan)
         return (
             np.divide(spent, number, out=nothing.copy(), where=enough),

@@ -21,7 +21,7 @@ from pipeline.observation import Observation
 HOUR_NS = 3600 * SECOND_NS
 TREES = 100
 # GPU-hours to fit on: the forest's own sample size, and what keeps a fit below a second
-LEAST, MOST = 256, 4096
+MIN_ROWS, MAX_ROWS = 256, 4096
 
 
 class IsolationForest:
@@ -63,7 +63,7 @@ class IsolationForest:
     def _judge(self, frame: Frame, x: NDArray[np.float64]) -> Iterator[Finding]:
         known: NDArray[np.bool_] = np.asarray(np.isfinite(x).all(axis=1))
         score = np.full(len(x), np.nan)
-        if len(self._past) >= LEAST and known.any():
+        if len(self._past) >= MIN_ROWS and known.any():
             score[known] = -self._make().fit(self._past).score_samples(x[known])
         bad = score > self.limit
         yield from self._board.judge(
@@ -76,7 +76,7 @@ class IsolationForest:
             value=score,
             expected=self.limit,
         )
-        self._past = np.concatenate([self._past, x[known & ~bad]])[-MOST:]
+        self._past = np.concatenate([self._past, x[known & ~bad]])[-MAX_ROWS:]
 
 
 def _summary(seen: NDArray[np.float64]) -> NDArray[np.float64]:

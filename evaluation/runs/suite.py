@@ -32,7 +32,7 @@ EACH_SECOND = (256, 0.1)  # nodes and days that are read as the agent itself rea
 # These are made at their own size at STEP_S too, where the plan reads them less often, and compared
 # case by case: four of 30 s and one of 15 s, of heat, clocks, jobs, links and PCIe.
 COMPARED = ("F13", "F16", "F18", "F26", "F72")
-LONGEST_OWN_DAYS = 8.0  # of a fault's run at its own size
+MAX_OWN_DAYS = 8.0  # of a fault's run at its own size
 BASELINES_EACH = 3  # of so many healthy scenarios at their own size one has the baselines
 # Runs that take half of the scenario's days, or a quarter: their faults are read from a counter, a
 # state or the kernel log, and no past of days has to be learnt.
@@ -187,7 +187,7 @@ def _stands_for_its_class(one: Scenario) -> bool:
         key=lambda other: (other.scope != "node", other.days / step_of(other), other.id),
         default=None,
     )
-    return one.id in COMPARED or (one is first and one.days <= LONGEST_OWN_DAYS)
+    return one.id in COMPARED or (one is first and one.days <= MAX_OWN_DAYS)
 
 
 def _own_size(scenario: Scenario, claim: Claim) -> Job:

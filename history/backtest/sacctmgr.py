@@ -11,7 +11,7 @@ from pathlib import Path
 
 from collector.config.error import ConfigError
 from history.backtest.known import Known, text_of
-from history.economics.event_rows import LEAST, event_rows
+from history.economics.event_rows import MIN_CELLS, event_rows
 from pipeline.clock import SECOND_NS
 
 FIELDS = ("NodeName", "Start", "End", "State", "Reason", "User")
@@ -46,7 +46,7 @@ def _rows(path: Path, zone: tzinfo) -> Iterator[Known | None]:
         text, before = rest, 1
     for row in event_rows(text, names):
         where = f"{path}, line {row.line + before}"
-        if len(row.cells) < LEAST:
+        if len(row.cells) < MIN_CELLS:
             raise ConfigError(f"{where}: expected {'|'.join(FIELDS)}")
         yield _known(dict(zip(names, row.cells, strict=False)), where, zone)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 REASON = "Reason"
-LEAST = 4  # cells before the reason: node, begin, end, state
+MIN_CELLS = 4  # cells before the reason: node, begin, end, state
 _USER = re.compile(r"[\w.@-]+\(\d+\)")
 
 
@@ -53,7 +53,7 @@ def _events(text: str) -> Iterator[tuple[int, str]]:
 
 def _begins(line: str) -> bool:
     cells = line.split("|")
-    if len(cells) < LEAST:
+    if len(cells) < MIN_CELLS:
         return False
     try:
         datetime.fromisoformat(cells[1])

@@ -43,7 +43,7 @@ PCIE_SAMPLE = Metric(
     "PCIe traffic in a sample of 20 ms, by direction.",
 )
 
-MOST = 128_000_000_000  # bytes per second: PCIe 6 x16, each way (PCI-SIG)
+MAX_BYTES_PER_S = 128_000_000_000  # bytes per second: PCIe 6 x16, each way (PCI-SIG)
 
 # Current and maximum, of generation and width: metric, name, end, getter, DCGM row.
 _PCIE_LINK = (
@@ -138,7 +138,7 @@ FIELDS: tuple[Field, ...] = (
             f"field {197 + i}",
             ("direction", direction),
             overflow="wraps",
-            most=MOST,
+            most=MAX_BYTES_PER_S,
         )
         for i, direction in enumerate(("transmit", "receive"))
     ),

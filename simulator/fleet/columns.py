@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 # references to a buffer's array that sys.getrefcount sees when no frame holds it: the
 # attribute and the argument
 NOBODY_ELSE = 2
-MOST_BUFFERS = 20  # a suite judges 16 observations at once, and keeps their frames meanwhile
+MAX_BUFFERS = 20  # a suite judges 16 observations at once, and keeps their frames meanwhile
 # Changes gauges, counters and the mask of one frame in place: readings that are not
 # what the hardware holds.
 Overlay = Callable[[Floats, NDArray[np.uint64], NDArray[np.bool_]], None]
@@ -192,7 +192,7 @@ class Columns:
                 np.empty_like(self.counters),
                 np.empty_like(self.observed),
             )
-            self._buffers = [*self._buffers[1 - MOST_BUFFERS :], buffer]
+            self._buffers = [*self._buffers[1 - MAX_BUFFERS :], buffer]
         if buffer.version != self._version:
             buffer.gauges[:], buffer.counters[:], buffer.observed[:] = (
                 self.gauges,

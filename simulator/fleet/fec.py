@@ -13,7 +13,7 @@ from simulator.profile import load_profile
 PERIOD_S = 60.0
 CODEWORD_BITS = 5440  # 544 symbols of 10 bits
 RARER = 0.1  # each further bin on a good link
-MOST = 2.0**52
+MAX_COUNT = 2.0**52
 
 
 def histories(world: FleetState) -> Process:
@@ -28,7 +28,7 @@ def histories(world: FleetState) -> Process:
     filled = np.zeros((FEC_BINS, world.gpus.count))
     while True:
         mean = rates[:, None] * PERIOD_S * world.fec_knob[None, :] ** bins[:, None]
-        filled += world.rng.poisson(np.minimum(mean, MOST / 1e6))
+        filled += world.rng.poisson(np.minimum(mean, MAX_COUNT / 1e6))
         for k in range(FEC_BINS):
             world.gpu_columns.set_counter(f"nvlink_fec_{k}_codewords", filled[k].astype(np.uint64))
         yield PERIOD_S

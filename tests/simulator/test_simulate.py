@@ -14,7 +14,7 @@ from threading import Event, Thread
 
 import pytest
 
-from collector.control import LONGEST, Control, request
+from collector.control import MAX_LINE, Control, request
 from simulator.nvml_client import open_client
 from simulator.simulate import inject, simulate, status
 from tests.wait import PATIENCE_S, until
@@ -102,7 +102,7 @@ def test_socket_is_for_its_owner_alone(running: Path) -> None:
         b'{"command": "format"}\n',
         b'{"command": ["inject"]}\n',
         b"[" * 50_000 + b"\n",
-        b"x" * (LONGEST + 10_000),
+        b"x" * (MAX_LINE + 10_000),
     ],
 )
 def test_garbage_on_the_socket_is_refused_and_survived(running: Path, raw: bytes) -> None:
@@ -110,7 +110,7 @@ def test_garbage_on_the_socket_is_refused_and_survived(running: Path, raw: bytes
     try:
         answer = _send(running, raw)
     except (BrokenPipeError, ConnectionResetError):
-        assert len(raw) > LONGEST  # cut off while it was still talking
+        assert len(raw) > MAX_LINE  # cut off while it was still talking
     else:
         assert answer["ok"] is False
         assert answer["error"]
@@ -144,7 +144,7 @@ def test_who_goes_without_an_answer_is_named(tmp_path: Path) -> None:
         def leaves() -> None:
             client, _ = server.accept()
             with client:
-                client.recv(LONGEST)
+                client.recv(MAX_LINE)
 
         thread = Thread(target=leaves)
         thread.start()

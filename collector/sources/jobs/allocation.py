@@ -11,7 +11,7 @@ from typing import Literal
 from collector.foreign_text import printable
 from pipeline.catalog.device_job import IDENTITY, MERGED
 
-LONGEST = 253  # of a name: what Kubernetes allows one (RFC 1123 subdomain)
+MAX_NAME = 253  # of a name: what Kubernetes allows one (RFC 1123 subdomain)
 
 Scheduler = Literal["kubernetes", "slurm"]
 # From weakest to strongest: the environment of the job, the GPUs of its processes, what the prolog
@@ -63,7 +63,7 @@ def clean(facts: Mapping[str, str], hidden: Iterable[str]) -> dict[str, str]:
     """
     left_out = frozenset(hidden)
     shown = (
-        (name, printable(value, LONGEST).strip())
+        (name, printable(value, MAX_NAME).strip())
         for name, value in facts.items()
         if name not in left_out
     )

@@ -54,7 +54,7 @@ class Joiner:
     position in the log: ``held``.
     """
 
-    MOST = 32  # lines held at once; the oldest makes room
+    MAX_LINES = 32  # lines held at once; the oldest makes room
 
     def __init__(self, held: Mapping[str, list[object]] | None = None) -> None:
         self.held: dict[str, list[object]] = {
@@ -109,7 +109,7 @@ class Joiner:
     def _hold(self, key: str, value: list[object]) -> None:
         self.held.pop(key, None)
         self.held[key] = value
-        if len(self.held) > self.MOST:
+        if len(self.held) > self.MAX_LINES:
             del self.held[next(iter(self.held))]
 
     def _complete(self, parsed: ParsedLine) -> ParsedLine | None:

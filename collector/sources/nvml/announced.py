@@ -15,7 +15,7 @@ from collector.sources.nvml.library import Library, NvmlError
 XID = 0x8  # nvmlEventTypeXidCriticalError
 # nvmlEventTypeSingleBitEccErrorStorm to nvmlEventTypeGpuRecoveryAction (nvml.h of driver 615)
 FURTHER = 0x200 | 0x400 | 0x800 | 0x1000 | 0x2000 | 0x4000 | 0x8000
-_MOST = 64  # events taken in one sweep
+_MAX_EVENTS = 64  # events taken in one sweep
 _NO_INSTANCE = 0xFFFFFFFF
 
 
@@ -51,7 +51,7 @@ class AnnouncedEvents:
         XID, and its MIG instance where it has one.
         """
         taken: list[tuple[int, dict[str, int]]] = []
-        while self._gpus and len(taken) < _MOST:
+        while self._gpus and len(taken) < _MAX_EVENTS:
             try:
                 event = self._library.call("nvmlEventSetWait_v2", self._set, 0)
             except NvmlError:  # most often TIMEOUT: there is none

@@ -13,7 +13,7 @@ from collector.sources.trainings.kinds import Object, number
 from pipeline.observation import Value
 
 MAX_CONTAINERS = 64
-LONGEST = 64
+MAX_WORD = 64
 DISRUPTED = "DisruptionTarget"  # condition of a pod that was ended for a reason outside it
 
 
@@ -76,7 +76,7 @@ def _rows(node: Object, name: str) -> list[Object]:
 
 
 def _word(value: object) -> str:
-    return printable(value, LONGEST).strip() if isinstance(value, str) else ""
+    return printable(value, MAX_WORD).strip() if isinstance(value, str) else ""
 
 
 def _mapping(node: Any) -> Object:

@@ -19,7 +19,7 @@ from evaluation.independent.site.work import Load
 IDLE, POWER_CAP, SLOWDOWN, SW_THERMAL, HW_THERMAL, POWER_BRAKE = 0x1, 0x4, 0x8, 0x20, 0x40, 0x80
 SUPPORTED = IDLE | 0x2 | POWER_CAP | SLOWDOWN | 0x10 | SW_THERMAL | HW_THERMAL | POWER_BRAKE
 MARGIN_K = 4.0  # below the limit of the hardware the driver slows down
-MOST_POWER = 1.08  # that a GPU ever draws, of its limit
+MAX_POWER = 1.08  # that a GPU ever draws, of its limit
 CURVE = 2.2  # power over idle grows with the clock to this power, as voltage follows the clock
 
 
@@ -97,7 +97,7 @@ class Gpus:
         drawn = self._cluster.idle_w + self._demand(load, clock / self._cluster.model.top_mhz)
         noise = self._manners.power_noise * self._power_noise.next(self._manners.period_s)
         factor = np.exp(np.where(load.busy > 0, noise, noise / 5))
-        watts: Values = np.clip(np.maximum(drawn, floor) * factor, 20, MOST_POWER * limit)
+        watts: Values = np.clip(np.maximum(drawn, floor) * factor, 20, MAX_POWER * limit)
         return watts
 
     def _heat(self, at_s: float, watts: Values, active: list[Effect]) -> None:

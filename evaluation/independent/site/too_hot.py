@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.independent.interface import Fault, Tick
-from evaluation.independent.site.gpus import HW_THERMAL, MARGIN_K, MOST_POWER, SW_THERMAL
+from evaluation.independent.site.gpus import HW_THERMAL, MARGIN_K, MAX_POWER, SW_THERMAL
 from evaluation.independent.site.life import Life, Site
 from pipeline.finding import Severity
 from simulator.fleet.truth import Where
@@ -78,8 +78,8 @@ def _warm(site: Site) -> bool:
     cluster = site.cluster
     times = np.arange(0.0, site.lasts_s, MINUTE_S)
     air = np.max([site.room.inlets(at) for at in times], axis=0)[cluster.rack_of][cluster.node_of]
-    watts = MOST_POWER * cluster.model.limit_w
-    warmest = air + MOST_POWER * cluster.preheat_k + cluster.resistance * watts
+    watts = MAX_POWER * cluster.model.limit_w
+    warmest = air + MAX_POWER * cluster.preheat_k + cluster.resistance * watts
     return bool((warmest > cluster.model.slowdown_c - MARGIN_K).any())
 
 

@@ -18,7 +18,7 @@ from simulator.fleet.troubles.trouble import LINE_S, Of, Spelling, Words
 from simulator.fleet.world import HUNG, LOST, OK, FleetState, Process
 from simulator.kernel_log import mlx5_health
 
-LEAST_WATTS = 0.6  # of the default limit
+MIN_WATTS = 0.6  # of the default limit
 
 
 class Strike(NamedTuple):
@@ -85,7 +85,7 @@ def _memory(world: FleetState, *, at: Strike, contained: bool) -> Process:
 
 def _limit(world: FleetState, *, at: Strike) -> Process:
     before = float(world.gpus.limit_w[at.row])
-    effects.limit(world, at.row, before * float(world.rng.uniform(LEAST_WATTS, 0.9)))
+    effects.limit(world, at.row, before * float(world.rng.uniform(MIN_WATTS, 0.9)))
     yield at.lasts_s
     effects.limit(world, at.row, before)
 

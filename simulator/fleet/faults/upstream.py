@@ -15,7 +15,7 @@ from simulator.fleet.world import FleetState, Process
 
 MINUTE, HOUR = 60.0, 3600.0
 REBOOT_S = 900.0  # who sees no job stop takes it for a switch that reboots, for so long
-FEWEST = 8  # ports
+MIN_PORTS = 8  # ports
 SLOW_BY_S = 1800.0  # of work
 
 
@@ -41,7 +41,7 @@ def dead_leaf(plan: Plan) -> None:
     for case in plan.cases():
         lasts, spread = plan.draw("hours") * HOUR, plan.draw("spread_s")
         if place := _leaf(plan, lasts):
-            count = max(FEWEST, round(plan.draw("share") * len(place.nodes)))
+            count = max(MIN_PORTS, round(plan.draw("share") * len(place.nodes)))
             struck = place._replace(nodes=plan.rng.permutation(place.nodes)[:count].tolist())
             late = plan.rng.uniform(0, spread, count).tolist()
             placed.append((case, struck, lasts))

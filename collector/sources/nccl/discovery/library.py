@@ -19,7 +19,7 @@ MAX_BYTES = 4 << 30  # libtorch_cuda with every architecture takes 2
 
 _IN_NAME = re.compile(r"libnccl\.so\.(\d{1,3}\.\d{1,3}\.\d{1,3})$")
 _INSIDE = re.compile(rb"NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})")
-_LONGEST = 32  # bytes of what is searched for
+_MAX_MARK = 32  # bytes of what is searched for
 
 Version = tuple[int, ...]
 
@@ -47,7 +47,7 @@ def search(path: str, root: Path) -> str:
                 return match[1].decode()
             if not piece:
                 break
-            kept = piece[-_LONGEST:]
+            kept = piece[-_MAX_MARK:]
     return ""
 
 

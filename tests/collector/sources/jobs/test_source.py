@@ -22,7 +22,7 @@ from collector.node.gpu_processes import NO_INSTANCE, GpuProcesses, Holder
 from collector.node.inventory import Inventory
 from collector.node.job_processes import JobProcesses
 from collector.node.state import State
-from collector.sources.jobs.allocation import LONGEST, Allocation
+from collector.sources.jobs.allocation import MAX_NAME, Allocation
 from collector.sources.jobs.gpus import Gpus
 from collector.sources.jobs.providers import (
     PATIENCE_NS,
@@ -367,7 +367,7 @@ def test_a_hostile_name_is_bounded_and_breaks_no_page(evil: str) -> None:
     house.tick()
     assert len(house.shown()) == 2
     assert all(
-        len(value) <= LONGEST
+        len(value) <= MAX_NAME
         for name in (INFO, "DCGM_FI_DEV_GPU_TEMP")
         for s in house.shown(name)
         for value in s.values()

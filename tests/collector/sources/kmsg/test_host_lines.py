@@ -461,7 +461,7 @@ def test_held_lines_are_bounded() -> None:
             for n in range(200)
         ),
     )
-    assert len(joiner.held) == Joiner.MOST
+    assert len(joiner.held) == Joiner.MAX_LINES
 
 
 @pytest.mark.slow
