@@ -64,7 +64,7 @@ class Calibrated(Stateful):
 
     @property
     def lowered(self) -> int:
-        """Tickets that became records since the start."""
+        """Tickets that were lowered to info since the start."""
         return self._memory.count
 
     def update(self, observation: Observation, findings: Sequence[Finding]) -> tuple[Incident, ...]:

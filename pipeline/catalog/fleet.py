@@ -34,10 +34,10 @@ CALIBRATION = Metric(
 LOWERED = Metric(
     "tocsin_fleet_tickets_lowered_total",
     "counter",
-    "Tickets that became records by the learnt calibration.",
+    "Tickets that were lowered to info by the learnt calibration.",
 )
 CONNECTED = Metric(
-    "tocsin_fleet_bus_connected", "gauge", "1 while batches are read; the log says why not."
+    "tocsin_fleet_bus_connected", "gauge", "1 while batches are read; else the log has the reason."
 )
 BATCHES = Metric("tocsin_fleet_batches_total", "counter", "Batches read from the bus.")
 BATCH_BYTES = Metric("tocsin_fleet_batch_bytes_total", "counter", "Bytes of these batches.")

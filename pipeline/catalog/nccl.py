@@ -1,4 +1,4 @@
-"""Jobs that speak NCCL, as far as this node can tell: processes, communicators, progress.
+"""Jobs that use NCCL, as far as this node can tell: processes, communicators, progress.
 
 One device per job and node.
 

@@ -21,7 +21,8 @@ FIELDS = (
         Metric(
             "tocsin_gpu_expected",
             "gauge",
-            "GPUs this node should have: declared, or learned and persisted.",
+            "GPUs this node should have: declared, or learned, with those that the driver has and does "
+            "not list.",
         ),
         "source",
         profile="minimal",
