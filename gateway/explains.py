@@ -65,24 +65,35 @@ class Explanations:
         incidents: Sequence[Incident],
         hosts: Iterable[Host],
         standing: Iterable[Finding] = (),
+        *,
+        alerting: Iterable[Incident] | None = None,
     ) -> dict[tuple[str, ...], float]:
         """1.0 for each incident of an agent that is explained, by the labels of
         ``tocsin_fleet_explains``: one series each, however many incidents cover its device.
 
-        ``standing`` are all open findings: an incident may open long after one of its own.
+        ``standing`` are all open findings: an incident may open long after one of its own. Of the
+        incidents only those that are ``alerting`` explain any (None: all).
         """
         self.note(standing)
         ranked = sorted((i for i in incidents if i.severity != "record"), key=_rank)
         roots: dict[Name, Incident] = {}
         covers: dict[Name | str, Incident] = {}
+        alert = {one.id for one in (ranked if alerting is None else alerting)}
         kept = {}
         for incident in ranked:
+            known = {
+                finding: self._devices[finding]
+                for finding in incident.findings
+                if finding in self._devices
+            }
+            kept.update(known)
+            if incident.id not in alert:
+                continue
             roots.setdefault(_name(incident.root), incident)
             for finding in incident.findings:
                 covers.setdefault(finding, incident)
-                if (device := self._devices.get(finding)) is not None:
-                    covers.setdefault(device, incident)
-                    kept[finding] = device
+                if finding in known:
+                    covers.setdefault(known[finding], incident)
         self._devices = kept
         found: dict[tuple[str, ...], float] = {}
         self.overflow = 0

@@ -379,9 +379,10 @@ class Gateway:
         self._learnt.show()
         explained = self._explanations.of(
             cluster,
-            shown.incidents,
+            self._judge.open(),
             self._fleet.arrivals.hosts.values(),
             self._judge.standing(),
+            alerting=shown.incidents,
         )
         self._metrics.replace(series.EXPLAINS, explained if leads else {})
         self._metrics.set(series.EXPLAINS_OVERFLOW, self._explanations.overflow)

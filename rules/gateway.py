@@ -153,6 +153,29 @@ READING = (
         panel=places.GATEWAY_LOST,
     ),
     Alert(
+        name="TocsinGatewayIncidentsOverflow",
+        expr=f"(tocsin_fleet_incidents_overflow > 0) {WITH_CLUSTER}",
+        severity="warning",
+        component="pipeline",
+        scope="",
+        action="observe",
+        family="",
+        hold="10m",
+        summary="Gateway with more open incidents than it exports.",
+        description=(
+            f"{OF_CLUSTER}: {{{{ $value }}}} incidents beyond the limit of 500 are not exported. "
+            "Look for a common cause."
+        ),
+        means=(
+            "Many devices have faults at once. The most severe incidents are exported; agents "
+            "alert for those that are not, as far as they know of them."
+        ),
+        confirm="The gateway's page and `/api/v1/incidents` have all of them.",
+        do="Find the common cause. Report the detector if it is wrong.",
+        clears="When the number of incidents is below the limit.",
+        panel=places.GATEWAY_LEADER,
+    ),
+    Alert(
         name="TocsinGatewayBatchesMissed",
         expr=(
             "(increase(tocsin_fleet_batches_missed_total[15m]) > "

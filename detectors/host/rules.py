@@ -247,7 +247,6 @@ DEVICES = (
         "NVSwitch {switch} reports SXID {code} repeatedly",
         least=10,
         quiet_s=DAY_S,
-        thing="switch",
     ),
     Rule(
         "gpu_driver_error",

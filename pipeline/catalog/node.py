@@ -21,8 +21,7 @@ FIELDS = (
         Metric(
             "tocsin_gpu_expected",
             "gauge",
-            "GPUs this node should have: declared, or learned, with those that the driver has and does "
-            "not list.",
+            "GPUs this node should have: declared, or learned and persisted.",
         ),
         "source",
         profile="minimal",

@@ -128,3 +128,13 @@ def test_a_dead_switch_explains_the_ports_of_its_nodes(root: Device, facts: dict
     assert [labels[-1] for labels in explained(down, dead)] == [dead.id]
     assert explained(replace(down, fault="pcie/width"), dead) == []
     assert explained(replace(down, root=PORTS[2]), dead) == []
+
+
+def test_an_incident_that_does_not_alert_explains_nothing_and_is_remembered() -> None:
+    """Beyond the series that are shown; once it is, devices of findings that have ended count."""
+    explanations = Explanations()
+    explanations.note(map(finding, PORTS))
+    switch = incident(SWITCH, "page", *map(finding, PORTS[:2]))
+    theirs = [Host("n1", open=(incident(PORTS[1]),))]
+    assert explanations.of("c1", [switch], theirs, alerting=[]) == {}
+    assert len(explanations.of("c1", [switch], theirs, alerting=[switch])) == 1
