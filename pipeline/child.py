@@ -19,6 +19,9 @@ PR_SET_PDEATHSIG = 1
 # a process that survives SIGKILL this long is stuck in the kernel and is left alone
 KILL_GRACE_S = 1.0
 
+# Killed, and not over yet. Kept until each is reaped, so that none is left as a zombie.
+_ending: list[subprocess.Popen[bytes]] = []
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -95,7 +98,13 @@ def end(process: subprocess.Popen[bytes]) -> int | None:
     try:
         return process.wait(KILL_GRACE_S)
     except subprocess.TimeoutExpired:
+        _reap_later(process)
         return None
+
+
+def _reap_later(process: subprocess.Popen[bytes]) -> None:
+    """Keep a killed process until it is over, and let go of those that are."""
+    _ending[:] = [each for each in (*_ending, process) if each.poll() is None]
 
 
 # Isolated (-I): neither the working directory nor PYTHON* variables can put another `pipeline` or
@@ -228,6 +237,7 @@ class Child:
         if self._process.poll() is None:  # afterwards the number may be another's
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+            _reap_later(self._process)
 
     @property
     def stuck(self) -> bool:

@@ -66,6 +66,24 @@ def test_a_killed_child_ends_and_is_not_waited_for() -> None:
 
 
 @pytest.mark.slow
+def test_a_killed_child_that_nobody_keeps_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that outlives its kill and its owner is no warning, and no zombie after the next."""
+    one = start("silent")
+    pid = one.pid
+    with monkeypatch.context() as slow:
+        slow.setattr(child.os, "killpg", lambda *_: None)
+        one.kill()
+    del one
+    os.killpg(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    other = start("silent")
+    other.kill()
+    with pytest.raises(ChildProcessError):
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    ended(other)
+
+
+@pytest.mark.slow
 def test_a_child_that_survives_its_kill_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that outlives SIGKILL by the grace time is reported, until it ends after all."""
     one = start("silent")
