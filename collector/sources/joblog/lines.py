@@ -13,6 +13,10 @@ from pipeline.clock import SECOND_NS
 # characters that are looked at: a real line of NCCL ends near 1024, one of c10d near 2048
 MAX_LINE = 4096
 
+# Open MPI 5 breaks its line in the middle (help-prun.txt of PRRTE 3: "... on node n1 exited on",
+# then "signal 9 (Killed).").
+_BROKEN = " exited on"
+
 # Kubernetes' container runtime interface: time, stream, P (the line goes on) or F (it ends), text.
 _CRI = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) (stdout|stderr) "
@@ -124,6 +128,8 @@ class Joiner:
         if held is not None and not piece.redrawn and not (held.returns and line.text):
             text = (held.line.text + line.text)[:MAX_LINE]
             line = Line(text, held.line.time_ns, line.partial)
+        if line.text[-2 - len(_BROKEN) :].rstrip().endswith(_BROKEN):
+            line = line._replace(text=f"{line.text.rstrip()} ", partial=True)
         if line.partial:
             self._held[piece.stream] = piece._replace(line=line)
         return None if line.partial else line

@@ -72,6 +72,22 @@ def test_open_mpi_is_known_by_every_name(launcher: str) -> None:
     assert (hit.name, dict(hit.fields)) == ("mpi", wanted)
 
 
+@pytest.mark.parametrize("wrapper", ["", "2026-11-20T10:00:00.5Z stderr F "])
+def test_the_broken_line_of_open_mpi_5_is_one(wrapper: str) -> None:
+    """It names the signal in a second line; a first line that stays alone hides nothing."""
+    first = f"{wrapper}prterun noticed that process rank 3 with PID 71 on node n7 exited on"
+    joiner = Joiner()
+    assert joiner.add(first) is None
+    whole = joiner.add(f"{wrapper}signal 9 (Killed).")
+    assert whole is not None
+    (hit,) = hits(whole)
+    assert dict(hit.fields) == {"rank": "3", "pid": "71", "node": "n7", "sig": "9"}
+    assert joiner.add(first) is None
+    other = joiner.add(f"{wrapper}NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
+    assert other is not None
+    assert [hit.name for hit in hits(other)] == ["xid"]
+
+
 def test_the_table_is_tried_whole() -> None:
     """Names of patterns are unique: findings and stored events are looked up by them."""
     names = [pattern.name for pattern in PATTERNS]
