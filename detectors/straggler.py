@@ -45,7 +45,12 @@ IDLE_BLOCKS = 30  # a GPU that idled this long begins another job, whatever the 
 # duties are exact, clocks are sampled.
 EXPLAINS, MIN_DUTY = 0.5, 0.005
 REASONS = ("hw_thermal", "hw_power_brake", "sw_thermal")
-MEANS = ("d", "level", *REASONS)
+# One that draws so much more than the median of its peers, in ln units, does more than they do: it
+# evaluates or writes alone while they wait in a kernel, and is slower at its power limit than they
+# are below it. One that lost its clock draws less. At equal work GPUs of one model differ by less
+# ("Not all GPUs are created equal", SC'22).
+WORKS_MORE = 0.22
+MEANS = ("d", "level", "power", "used", *REASONS)
 NO_LEVEL, TICKET_LEVEL, PAGE_LEVEL = 0, 1 + RANK["ticket"], 1 + RANK["page"]
 
 
@@ -80,7 +85,8 @@ class Straggler(Blockwise):
     A page after three blocks 7 % below its own baseline among them, a ticket after five 5 % below,
     after ten 10 % below its place in earlier jobs, or after several short excursions; in any case
     only while it is behind the median, where it holds the job up. Blocks in which throttling
-    explains the loss are left to its detector. It ends after five blocks within half of the limit.
+    explains the loss are left to its detector; those in which it works while its peers wait are no
+    comparison. It ends after five blocks within half of the limit.
 
     What is accepted: another job, and a setting that was changed (clock lock, power limit, MIG),
     begin a new baseline at once; a level of the peers that moved by 2.5 %, as a lock that cannot be
@@ -91,7 +97,7 @@ class Straggler(Blockwise):
     """
 
     name = "straggler"
-    version = 5
+    version = 6
 
     def __init__(self) -> None:
         # history: a bit per block of the last 60, the newest is bit 0: it and the one before are an
@@ -124,11 +130,13 @@ class Straggler(Blockwise):
             self._next_job(self._peers.changed)
         with np.errstate(divide="ignore", invalid="ignore"):
             clock = np.log(columns.wide(reading(frame, "sm_clock_megahertz")))
-        centred = self._peers.now(clock, columns.wide(reading(frame, "gpu_utilization_percent")))
+        used = columns.wide(reading(frame, "gpu_utilization_percent"))
+        centred = self._peers.now(clock, used)
         if centred.dropped.any():
             self._means.drop(centred.dropped)
         duties = {name: columns.wide(duty(frame, name)) for name in REASONS}
-        self._means.add(d=centred.d, level=clock - centred.d, **duties)
+        power = columns.wide(reading(frame, "power_milliwatts"))
+        self._means.add(d=centred.d, level=clock - centred.d, power=power, used=used, **duties)
 
     def _next_job(self, rows: NDArray[np.bool_]) -> None:
         self._means.drop(rows)
@@ -164,7 +172,7 @@ class Straggler(Blockwise):
 
     def _usable(self, means: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         """Distance from the peers, (row,), NaN where the block is no evidence: its level is not the
-        usual one, or a reason explains it.
+        usual one, a reason explains it, or it does more than its peers.
         """
         here, moved = self._regime.step(means["level"])
         if moved.any():
@@ -172,6 +180,9 @@ class Straggler(Blockwise):
         held = np.fmax.reduce([means[name] for name in REASONS])
         loss = -np.expm1(self._lanes.job.residual(means["d"]))
         explained = held > np.fmax(MIN_DUTY, EXPLAINS * loss)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            more = self._peers.centred(np.log(means["power"]), means["used"]).d
+        explained |= more > WORKS_MORE
         return np.where(here & ~explained, means["d"], np.nan)
 
     def _report(self, judged: BlockResiduals, at: Times) -> Iterator[Finding]:

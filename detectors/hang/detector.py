@@ -175,8 +175,9 @@ class Hang(Stateful):
         clocks.pause(members, still, kind, step_s)
         if still.any():
             # out_s is 0 when so many are first seen to be gone, which may be a step after they left
+            gone = (of["out"] > 0) & (of["out_s"] >= EVIDENCE_S - step_s)
             xids = members.count((does >= 0) & self._fresh("xid_ns", at)) > 0
-            stage, limits = stages_of(members, still, (of["out_s"] >= EVIDENCE_S - step_s) | xids)
+            stage, limits = stages_of(members, still, gone | xids)
             for job in rows_where(stage > of["stage"]):
                 of["stage"][job] = stage[job]
                 report_s, page_s = (float(limit[job]) for limit in limits)

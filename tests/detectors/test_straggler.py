@@ -171,6 +171,20 @@ def test_one_slow_minute_an_hour_is_silent(node: Feed) -> None:
         assert node.run(60, **work(lost=0.30)) + node.run(3540, **work()) == []
 
 
+@pytest.mark.parametrize(
+    ("alone_w", "others_w", "found"), [(320.0, 180.0, False), (260.0, 300.0, True)]
+)
+def test_a_rank_that_works_alone_at_its_power_limit_is_no_straggler(
+    node: Feed, alone_w: float, others_w: float, *, found: bool
+) -> None:
+    """It evaluates while its peers wait in a kernel, where clocks are free; one that lost its clock
+    draws less than they do.
+    """
+    watts: list[Number] = [1000 * others_w] * len(SPREAD)
+    watts[SLOW] = 1000 * alone_w
+    assert bool(node.run(1800, **work(lost=0.10, power_milliwatts=watts))) == found
+
+
 def test_single_low_readings_are_silent_where_two_make_a_minute() -> None:
     """A clock read every thirty seconds, low by chance six times an hour: half of the minute it is
     in, and nothing before or after.

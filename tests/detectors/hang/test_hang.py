@@ -301,6 +301,16 @@ def test_a_save_to_slow_storage_is_a_ticket_once_and_then_usual(
     assert pages(job.feed.findings) == []
 
 
+@pytest.mark.parametrize("period_s", [1.0, 15.0, 30.0, 60.0, 120.0])
+def test_short_saves_are_silent_however_far_apart_readings_are(period_s: float) -> None:
+    """dcgm-exporter's readings may be a minute apart, of which a save fills one."""
+    job = Training(saved=False)
+    job.feed.period_s = period_s
+    for _ in range(10):
+        assert job.all(WAITS, max(45.0, period_s), gpu0=HELD) == []
+        job.all(WORKS, 900)
+
+
 def test_a_stall_that_paged_is_a_page_again_and_no_habit_before_that() -> None:
     """The job saves in another way, and went on after a quarter of an hour: once more is a page,
     what happens again and again is usual.
