@@ -21,6 +21,7 @@ from collector.agent.notify import Notifier
 from collector.agent.operator_commands import OperatorCommands
 from collector.agent.runtime import Runtime
 from collector.agent.simulated_node import SimulatedNode
+from collector.agent.slow_readings import slow_readings
 from collector.agent.sources import Parts, schedules, topology_of
 from collector.config.links import Links
 from collector.config.raw_setting import ConfigError
@@ -222,6 +223,8 @@ class Agent:
         Raises one of CANNOT_START, with the present one untouched.
         """
         runtime = self._runtime
+        for warning in slow_readings(config):
+            log.warning("%s", warning)
         topology = topology_of(config.topology, self._environment.host)
         parts = Parts(
             config,
