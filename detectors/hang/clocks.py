@@ -41,7 +41,8 @@ def advance(
     begins = (works == 0) & (of["silent_s"] == 0)  # a stir within a pause is no save
     of["moving_s"] += step_s * (begins & (counts.moves > 0))
     of["copied_s"] += step_s * (begins & (copies > 0))
-    for job in rows_where(at_work & (of["moving_s"] > of["moved_s"])):
+    # one reading says that it moved data, and not for how long
+    for job in rows_where(at_work & (of["moving_s"] > np.fmax(of["moved_s"], step_s))):
         of["moved_s"][job] = of["moving_s"][job]
         members.remember(job)
     for name in ("moving_s", "copied_s"):

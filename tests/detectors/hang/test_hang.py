@@ -311,6 +311,19 @@ def test_short_saves_are_silent_however_far_apart_readings_are(period_s: float) 
         job.all(WORKS, 900)
 
 
+@pytest.mark.parametrize("period_s", [1.0, 15.0, 60.0, 120.0])
+def test_a_short_copy_to_the_host_is_no_way_to_save_however_far_apart_readings_are(
+    period_s: float,
+) -> None:
+    """A snapshot for an asynchronous writer: a pause in which nothing moves may be a save still."""
+    job = Training(saved=False)
+    job.feed.period_s = period_s
+    for _ in range(10):
+        job.all(SAVES, max(30.0, period_s))
+        job.all(WORKS, 900)
+    assert pages(job.all(WAITS, 1200, gpu0=HELD)) == []
+
+
 def test_a_stall_that_paged_is_a_page_again_and_no_habit_before_that() -> None:
     """The job saves in another way, and went on after a quarter of an hour: once more is a page,
     what happens again and again is usual.
