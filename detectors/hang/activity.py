@@ -10,6 +10,7 @@ of them light work looks like a wait.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,10 @@ LITTLE_POWER = 0.35  # of the way from idle to work
 # draws. NCCL's occupy at most 32 of an H100's 132 SMs.
 LITTLE_SM = 30.0  # percent
 LITTLE_TENSOR, LITTLE_DRAM = 0.5, 2.0  # percent
+# of what its memory does while it works: kernels that spin read flags, some more than others
+LITTLE_OF_DRAM = 0.1
+# A GPU whose tensor cores are used as a rule, and are not now, waits with more power too.
+USES_TENSOR, SPIN_POWER = 5.0, 0.5  # percent; of the way from idle to work
 LITTLE_BYTES = 0.01  # of the GPU's own usual rate
 # Than it usually moves while it works: a copy of its memory to the host. Less may be the last of
 # its work, in the reading in which it stopped.
@@ -66,10 +71,11 @@ class Activity:
     def fills() -> dict[str, float | int]:
         """The columns it needs, in addition to ``pace`` of progress.py.
 
-        Watts and bytes per second; ``unread_s`` since the row was last read;
+        Watts, bytes per second and percent; ``unread_s`` since the row was last read;
         ``witnessed``: by more than its power.
         """
-        own = dict.fromkeys(("idle_w", "work_w", "pcie_rate", "nvlink_rate"), np.nan)
+        levels = ("idle_w", "work_w", "pcie_rate", "nvlink_rate", "dram_rate", "tensor_rate")
+        own = dict.fromkeys(levels, np.nan)
         return own | {"does": UNKNOWN, "unread_s": 0.0, "witnessed": False, "output": 0}
 
     def look(self, frame: Frame, passed_s: Seconds) -> NDArray[np.int64]:
@@ -84,10 +90,13 @@ class Activity:
             columns.wide(reading(frame, f"{unit}_activity_percent")) for unit in ("tensor", "dram")
         )
         links = nvlink > np.fmax(LITTLE_BYTES * columns["nvlink_rate"], MIN_BYTES_PER_S)
-        computes = (tensor > LITTLE_TENSOR) | (dram > LITTLE_DRAM) | links
+        reads = dram > np.fmax(LITTLE_OF_DRAM * columns["dram_rate"], LITTLE_DRAM)
+        computes = (tensor > LITTLE_TENSOR) | reads | links
         sm = columns.wide(reading(frame, "sm_activity_percent"))
         witnessed = np.isfinite(tensor) & np.isfinite(dram) & np.isfinite(nvlink)
-        quiet = ((share <= LITTLE_POWER) | (witnessed & (sm <= LITTLE_SM))) & ~computes
+        rests = np.isfinite(tensor) & np.isfinite(dram) & (columns["tensor_rate"] >= USES_TENSOR)
+        limit = np.where(rests, SPIN_POWER, LITTLE_POWER)
+        quiet = ((share <= limit) | (witnessed & (sm <= LITTLE_SM))) & ~computes
         moves = pcie > np.fmax(LITTLE_BYTES * columns["pcie_rate"], MIN_BYTES_PER_S)
 
         does = np.where(np.isfinite(busy) & np.isfinite(share), BUSY, UNKNOWN)
@@ -102,7 +111,8 @@ class Activity:
         does[np.isin(columns.wide(frame.gauge("state")), FAILED)] = LOST
         witnesses = np.isfinite(tensor) | np.isfinite(dram) | np.isfinite(nvlink)
         columns["witnessed"] = np.where(does == UNKNOWN, columns["witnessed"], witnesses)
-        self._learn(does, power, pcie, nvlink)
+        rates = {"pcie_rate": pcie, "nvlink_rate": nvlink, "dram_rate": dram, "tensor_rate": tensor}
+        self._learn(does, {"work_w": power} | rates)
         self.shows = self._output(does, tensor, nvlink, power - columns["idle_w"])
         return self._hold(does, passed_s)
 
@@ -138,15 +148,15 @@ class Activity:
         work = np.where(np.isfinite(columns["work_w"]), columns["work_w"], WORK_SHARE * limit)
         return watts, (watts - idle) / np.maximum(work - idle, MIN_WAY_W)
 
-    def _learn(self, does: NDArray[np.int64], watts: Floats, pcie: Floats, nvlink: Floats) -> None:
+    def _learn(self, does: NDArray[np.int64], shown: Mapping[str, Floats]) -> None:
         """Its own levels: the least power while it is held and idle, and what
         is usual while it works.
         """
         columns, works = self._columns, does == BUSY
         columns["idle_w"] = np.where(
-            does == IDLE, np.fmin(columns["idle_w"], watts), columns["idle_w"]
+            does == IDLE, np.fmin(columns["idle_w"], shown["work_w"]), columns["idle_w"]
         )
-        for name, x in (("work_w", watts), ("pcie_rate", pcie), ("nvlink_rate", nvlink)):
+        for name, x in shown.items():
             level = columns[name]
             moved = np.where(np.isfinite(level), level + LEARN * (x - level), x)
             columns[name] = np.where(works & np.isfinite(x), moved, level)

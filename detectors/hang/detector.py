@@ -98,7 +98,7 @@ class Hang(Stateful):
     """
 
     name = "hang"
-    version = 6
+    version = 7
 
     def __init__(self) -> None:
         self._columns = Columns(

@@ -376,6 +376,12 @@ def test_all_that_wait_for_nobody_page_after_the_watchdogs_limit() -> None:
     assert pages(job.all(WAITS, 90)) == [("job", "7", "hang/in_flight")]
 
 
+def test_ranks_that_spin_at_much_power_wait_where_their_tensor_cores_rest() -> None:
+    """Kernels that spin draw up to 45 % of the power limit, and read a little memory."""
+    spins = shows(util=100, watts=320) | {"dram_activity_percent": 2.5}
+    assert pages(Training().all(spins, 900)) == [("job", "7", "hang/in_flight")]
+
+
 def test_a_job_alike_needs_no_second_lesson() -> None:
     """The same user submits the same job again: its slow first save is known."""
     job = Training(saved=False, user="ada", name="train")
