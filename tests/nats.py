@@ -77,7 +77,7 @@ def _url64(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def _address(folder: Path) -> str:
+def address_in(folder: Path) -> str:
     """Where a server listens, once its file is complete."""
     for file in folder.glob("*.ports"):
         with contextlib.suppress(ValueError):
@@ -127,7 +127,7 @@ class Nats:
         for old in ports.glob("*.ports"):
             old.unlink()
         self._server = Server([str(PROGRAM), "-c", str(config)], self.folder / "log")
-        address = until(lambda: _address(ports), "its ports", servers=[self._server])
+        address = until(lambda: address_in(ports), "its ports", servers=[self._server])
         self.port = int(address.rpartition(":")[2])
 
     def stop(self) -> None:

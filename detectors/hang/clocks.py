@@ -42,7 +42,8 @@ def advance(
     of["moving_s"] += step_s * (begins & (counts.moves > 0))
     of["copied_s"] += step_s * (begins & (copies > 0))
     # one reading says that it moved data, and not for how long
-    for job in rows_where(at_work & (of["moving_s"] > np.fmax(of["moved_s"], step_s))):
+    longer = (of["moving_s"] > of["moved_s"]) & (of["moving_s"] > step_s)
+    for job in rows_where(at_work & longer):
         of["moved_s"][job] = of["moving_s"][job]
         members.remember(job)
     for name in ("moving_s", "copied_s"):

@@ -23,7 +23,7 @@ from gateway import stream_setup
 from pipeline import child
 from pipeline.bus import subjects
 from tests.certificates import Authority
-from tests.nats import PROGRAM
+from tests.nats import PROGRAM, address_in
 from tests.servers import Server
 from tests.sources import ROOT
 from tests.wait import PATIENCE_S, until
@@ -57,8 +57,7 @@ class Secured:
         )
         argv = [str(PROGRAM), "-c", str(folder / "nats.conf")]
         self.server = Server(argv, folder / "log")
-        (file,) = until(lambda: [*ports.glob("*.ports")], "its ports", servers=[self.server])
-        self.url = json.loads(file.read_text(encoding="utf-8"))["nats"][0]
+        self.url = until(lambda: address_in(ports), "its ports", servers=[self.server])
 
     def bus(self, who: str, cluster: str = "c1") -> Bus:
         """The settings of a host or gateway."""

@@ -71,7 +71,7 @@ def test_a_killed_child_that_nobody_keeps_is_reaped(monkeypatch: pytest.MonkeyPa
     one = start("silent")
     pid = one.pid
     with monkeypatch.context() as slow:
-        slow.setattr(child.os, "killpg", lambda *_: None)
+        slow.setattr("pipeline.child.os.killpg", lambda *_: None)
         one.kill()
     del one
     os.killpg(pid, signal.SIGKILL)
