@@ -47,9 +47,9 @@ EXPLAINS, MIN_DUTY = 0.5, 0.005
 REASONS = ("hw_thermal", "hw_power_brake", "sw_thermal")
 # One that draws so much more than the median of its peers, in ln units, does more than they do: it
 # evaluates or writes alone while they wait in a kernel, and is slower at its power limit than they
-# are below it. One that lost its clock draws less. At equal work GPUs of one model differ by less
-# ("Not all GPUs are created equal", SC'22).
-WORKS_MORE = 0.22
+# are below it. One that lost its clock draws less. Half of what lies between equal power and the 45
+# % of the limit that a kernel that waits draws at most (detectors/hang/activity.py).
+WORKS_MORE = 0.4
 MEANS = ("d", "level", "power", "used", *REASONS)
 NO_LEVEL, TICKET_LEVEL, PAGE_LEVEL = 0, 1 + RANK["ticket"], 1 + RANK["page"]
 

@@ -13,8 +13,8 @@ from pipeline.clock import SECOND_NS
 # characters that are looked at: a real line of NCCL ends near 1024, one of c10d near 2048
 MAX_LINE = 4096
 
-# Open MPI 5 breaks its line in the middle (help-prun.txt of PRRTE 3: "... on node n1 exited on",
-# then "signal 9 (Killed).").
+# Some versions of Open MPI break their line in the middle (github.com/adda-team/adda, issue 151:
+# "mpiexec noticed that ... on node proton exited on ", then "signal 6 (Aborted).").
 _BROKEN = " exited on"
 
 # Kubernetes' container runtime interface: time, stream, P (the line goes on) or F (it ends), text.

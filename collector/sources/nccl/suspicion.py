@@ -18,7 +18,7 @@ from pipeline.observation import Observation
 # detectors whose every finding is about a stall: as long as one is active
 STALL_DETECTORS = frozenset({"hang", "nccl"})
 HARD_NS = 600 * SECOND_NS  # any other page on a node explains a stall that follows within this time
-MAX_JOBS = 1000
+MAX_FINDINGS = 1000
 
 
 class Suspicions:
@@ -51,7 +51,7 @@ class Suspicions:
                     self._active.setdefault(
                         finding.id, (observation.mono_ns, finding.detector in STALL_DETECTORS)
                     )
-            while len(self._active) > MAX_JOBS:
+            while len(self._active) > MAX_FINDINGS:
                 del self._active[next(iter(self._active))]
 
     def since_ns(self, now_ns: int) -> int | None:

@@ -73,9 +73,9 @@ def test_open_mpi_is_known_by_every_name(launcher: str) -> None:
 
 
 @pytest.mark.parametrize("wrapper", ["", "2026-11-20T10:00:00.5Z stderr F "])
-def test_the_broken_line_of_open_mpi_5_is_one(wrapper: str) -> None:
+def test_the_broken_line_of_open_mpi_is_one(wrapper: str) -> None:
     """It names the signal in a second line; a first line that stays alone hides nothing."""
-    first = f"{wrapper}prterun noticed that process rank 3 with PID 71 on node n7 exited on"
+    first = f"{wrapper}mpiexec noticed that process rank 3 with PID 71 on node n7 exited on "
     joiner = Joiner()
     assert joiner.add(first) is None
     whole = joiner.add(f"{wrapper}signal 9 (Killed).")

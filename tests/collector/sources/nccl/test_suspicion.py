@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.sources.nccl.suspicion import HARD_NS, MAX_JOBS, Suspicions
+from collector.sources.nccl.suspicion import HARD_NS, MAX_FINDINGS, Suspicions
 from pipeline.finding import Finding, Phase, Severity
 from pipeline.frame import Device
 from pipeline.observation import Observation
@@ -70,5 +70,5 @@ def test_a_page_that_stands_for_days_is_no_reason_for_ever() -> None:
 def test_memory_is_bounded() -> None:
     """Whatever the detectors report."""
     board = Suspicions()
-    board.write(seen(1), [finding("hang", device=f"GPU-{n}") for n in range(MAX_JOBS + 50)])
-    assert len(board._active) == MAX_JOBS
+    board.write(seen(1), [finding("hang", device=f"GPU-{n}") for n in range(MAX_FINDINGS + 50)])
+    assert len(board._active) == MAX_FINDINGS
