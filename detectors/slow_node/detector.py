@@ -19,11 +19,10 @@ from detectors.kit.instants import Times, ago
 from detectors.kit.literature import GREYHOUND, SILICON
 from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.peers import Peers
-from detectors.kit.stats import alpha_of
-from detectors.kit.stats.moments import Moments, ew_update
-from detectors.slow_node.lane import CAPPED, FLOOR, HALF_LIFE, Lane
+from detectors.slow_node.lane import CAPPED, Lane
 from detectors.slow_node.nodes import MEANS, Minute, Nodes
 from detectors.slow_node.others import above_others
+from detectors.slow_node.past import Past
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event
@@ -52,7 +51,7 @@ ASKED_MOVED = 0.5  # of the time at a clock that is asked for
 LOCKED, FREE = 0.002, 0.01
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
-LEVEL = ("level_m", "level_v", "level_n")  # of its own clock, whatever its load
+LEVEL = "level"  # of its own clock, whatever its load
 FAULT = "straggler/node"
 
 PAGE = Page(
@@ -127,9 +126,7 @@ class SlowNode(Blockwise):
         self._places = Columns(
             **Lane.fills("among", *AMONG),
             **Lane.fills("own", ALONE),
-            level_m=0.0,
-            level_v=0.0,
-            level_n=0,
+            **Past.fills(LEVEL),
             asked=np.nan,
             width=np.nan,
             elsewhere=0,
@@ -142,6 +139,7 @@ class SlowNode(Blockwise):
         self._nodes = Nodes(columns, self._peers, self._means)
         self._among = Lane(self._places, "among", *AMONG)
         self._own = Lane(self._places, "own", ALONE)
+        self._level = Past(self._places, LEVEL)
         self._named: tuple[tuple[str, ...], tuple[Device, ...]] = ((), ())
         super().__init__(BLOCK_S, columns)
 
@@ -174,7 +172,8 @@ class SlowNode(Blockwise):
         if rows.any():
             self._among.forget(rows)
             self._own.forget(rows)
-            self._places.reset(rows, "elsewhere", "together", "asked", *LEVEL)
+            self._level.forget(rows)
+            self._places.reset(rows, "elsewhere", "together", "asked")
 
     def _settle(self, minute: Minute) -> None:
         """Another clock that is asked for is another regime at once, another load after a while."""
@@ -211,7 +210,7 @@ class SlowNode(Blockwise):
 
     def _judge(self, minute: Minute, others: Others) -> Judged:
         r = self._among.residual(others.clock, others.work, others.heat, minute.capped)
-        fell = minute.clock - np.where(self._places["level_n"] > 0, self._places["level_m"], np.nan)
+        fell = minute.clock - self._level.mean(1)
         r = np.where(fell <= CONFIRMS * np.minimum(r, 0.0), r, np.maximum(r, 0.0) + 0.0 * fell)
         alone = self._own.residual(minute.clock, minute.work, minute.heat, minute.capped)
         equal = np.abs(minute.work - self._own.usual("load")) <= EQUAL_WORK
@@ -281,14 +280,14 @@ class SlowNode(Blockwise):
         self._begin(normal)
 
     def _learn(self, minute: Minute, others: Others) -> None:
-        places = self._places
+        """What is under suspicion counts later, what is reported never."""
+        places, reported = self._places, self._places["reported"]
         running = [self._among.running(name) for name in AMONG] + [self._own.running(ALONE)]
-        frozen = places["reported"] | np.any([run > 0 for run in running], axis=0)
-        frozen |= places["together"] > 0
-        self._among.learn(others.clock, others.work, others.heat, frozen)
-        self._own.learn(minute.clock, minute.work, minute.heat, frozen | (places["elsewhere"] > 0))
-        level = Moments(*(places[name] for name in LEVEL))
-        ew_update(level, minute.clock, alpha_of(HALF_LIFE), FLOOR, frozen)
+        suspected = np.any([run > 0 for run in running], axis=0) | (places["together"] > 0)
+        self._among.learn(others.clock, others.work, others.heat, suspected, reported)
+        away = places["elsewhere"] > 0
+        self._own.learn(minute.clock, minute.work, minute.heat, suspected, reported | away)
+        self._level.learn(minute.clock, suspected, reported)
 
     def _among_others(self, row: int, judged: Judged, severity: Severity) -> tuple[Verdict, int]:
         """The verdict, and the minutes in a row that it rests on."""

@@ -7,15 +7,14 @@ from numpy.typing import NDArray
 
 from detectors.kit.baseline import Limit
 from detectors.kit.columns import Columns
-from detectors.kit.stats import alpha_of
-from detectors.kit.stats.moments import Moments, ew_update
+from detectors.slow_node.past import FLOOR, Past
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-WARM, HALF_LIFE = 20, 120.0  # blocks; the past of a job, as of the straggler's
+WARM = 20  # blocks
 # ln units: what the median of a node's clocks wanders by, at least; more while little is known.
-FLOOR, FLOOR_WHILE_NEW, KNOWN = 0.006, 0.010, 60
+FLOOR_WHILE_NEW, KNOWN = 0.010, 60
 # Of a GPU at its power limit. Its power goes with the load and at least the square of the clock
 # (voltage follows the frequency in part), so the clock gives way by half of what the load gains;
 # leakage takes 0.3 to 0.8 % of the power per kelvin.
@@ -34,25 +33,24 @@ class Lane:
     def __init__(self, columns: Columns, name: str, *limits: str) -> None:
         self._columns, self._name = columns, name
         self._all = tuple(self.fills(name, *limits))
+        self._past = {one: Past(columns, f"{name}_{one}") for one in QUANTITIES}
 
     @staticmethod
     def fills(name: str, *limits: str) -> dict[str, float | int]:
         """The columns it needs."""
-        moments: dict[str, float | int] = {}
+        pasts: dict[str, float | int] = {}
         for quantity in QUANTITIES:
-            moments |= {f"{name}_{quantity}_{part}": 0.0 for part in "mv"}
-            moments[f"{name}_{quantity}_n"] = 0
-        return moments | {f"{name}_run_{limit}": 0 for limit in limits}
+            pasts |= Past.fills(f"{name}_{quantity}")
+        return pasts | {f"{name}_run_{limit}": 0 for limit in limits}
 
     def usual(self, quantity: str) -> Floats:
         """What is usual of a quantity, (row,), NaN while that is not learnt."""
-        moments = self._moments(quantity)
-        return np.where(moments.n >= WARM, moments.m, np.nan)
+        return self._past[quantity].mean(WARM)
 
     @property
     def spread(self) -> Floats:
         """How much the clock wanders by itself, (row,), ln units."""
-        moments = self._moments("clock")
+        moments = self._past["clock"].moments
         floor = np.where(moments.n < KNOWN, FLOOR_WHILE_NEW, FLOOR)
         return np.maximum(np.sqrt(moments.v), floor)
 
@@ -79,16 +77,14 @@ class Lane:
         run: NDArray[np.int64] = self._columns[f"{self._name}_run_{name}"]
         return run
 
-    def learn(self, clock: Floats, load: Floats, heat: Floats, frozen: Flags) -> None:
-        """One block; NaN and frozen rows hold."""
-        seen = np.isfinite(clock) & ~frozen
+    def learn(
+        self, clock: Floats, load: Floats, heat: Floats, suspected: Flags, frozen: Flags
+    ) -> None:
+        """One block, as ``Past.learn``; a row whose clock is not seen learns nothing."""
+        unseen = ~np.isfinite(clock)
         for quantity, x in zip(QUANTITIES, (clock, load, heat), strict=True):
-            ew_update(self._moments(quantity), x, alpha_of(HALF_LIFE), FLOOR, ~seen)
+            self._past[quantity].learn(np.where(unseen, np.nan, x), suspected, frozen)
 
     def forget(self, rows: Flags) -> None:
         """Begin again for these rows."""
         self._columns.reset(rows, *self._all)
-
-    def _moments(self, quantity: str) -> Moments:
-        m, v, n = (self._columns[f"{self._name}_{quantity}_{part}"] for part in "mvn")
-        return Moments(m, v, n)
