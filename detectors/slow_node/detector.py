@@ -19,7 +19,7 @@ from detectors.kit.instants import Times, ago
 from detectors.kit.literature import GREYHOUND, SILICON
 from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.peers import Peers
-from detectors.slow_node.lane import CAPPED, Lane
+from detectors.slow_node.lane import CAPPED, HALF_LIFE, Lane
 from detectors.slow_node.nodes import MEANS, Minute, Nodes
 from detectors.slow_node.others import above_others
 from detectors.slow_node.past import Past
@@ -36,6 +36,9 @@ BLOCK_S = 60.0
 CRITICAL, WARNING, ALONE = "critical", "warning", "alone"
 AMONG = {CRITICAL: Limit(0.07, 5.0, 3), WARNING: Limit(0.035, 4.5, 6)}
 OWN = Limit(0.045, 5.0, 10)  # against its own past only: a ticket
+# Against the last half hour: where clocks wander by percents in hours, a fall within a minute
+# stands out from that alone.
+SUDDEN, RECENT_HALF_LIFE = Limit(0.07, 5.0, 3), 12.0
 MIN_OTHERS = 1  # nodes of its job to compare with
 # What befalls more nodes of a job at once is their common cause: a stage, a rack, a policy.
 MAX_SHARE = 8  # one node in so many, and one at least
@@ -58,7 +61,8 @@ PAGE = Page(
     needs=Needs(30.0, (("gpu.sm_clock_megahertz",), ("gpu.gpu_utilization_percent",))),
     formula=(
         "y = median of the node's ln f less the median of the job's other nodes; r = y - its own "
-        "exponentially weighted past; page: r < -max(7 %, 5 s) for 3 minutes; alone: ln f against "
+        "exponentially weighted past, of hours and of the last half hour; page: r < -max(7 %, 5 s) "
+        "for 3 minutes; alone: ln f against "
         "its own past at equal load, a ticket"
     ),
     sources=(GREYHOUND, SILICON),
@@ -90,12 +94,13 @@ class Others(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What each node is above its usual place among the others of its job (``r``), and above its
-    own past at equal work where no others are seen (``alone``), (node,); NaN where nothing can be
-    said. ``others`` it was compared with.
+    """What each node is above its usual place among the others of its job (``r``), above its place
+    of the last half hour (``recent``), and above its own past at equal work where no others are
+    seen (``alone``), (node,); NaN where nothing can be said. ``others`` it was compared with.
     """
 
     r: Floats
+    recent: Floats
     alone: Floats
     others: NDArray[np.int64]
 
@@ -104,11 +109,11 @@ class SlowNode(Blockwise):
     """Compares the clock of each node, the median of its GPUs, with the other nodes of its job and
     with its own past in this job, in minutes in which the job works on all of its GPUs.
 
-    Among other nodes a page after three minutes 7 % below its usual place, a ticket after six
-    3.5 % below; where its own clock fell too, and no more than one node in eight of the job is
-    slow. What more load or heat explains at the power limit is taken away first: stages and experts
-    with more to do are no fault. Where no other node is seen, as by an agent alone, a ticket after
-    ten minutes 4.5 % below its own past at equal load.
+    Among other nodes a page after three minutes 7 % below its usual place, or its place of the
+    last half hour, a ticket after six 3.5 % below; where its own clock fell too, and no more than
+    one node in eight of the job is slow. What more load or heat explains at the power limit is
+    taken away first: stages and experts with more to do are no fault. Where no other node is seen,
+    as by an agent alone, a ticket after ten minutes 4.5 % below its own past at equal load.
 
     What is accepted: another job, another setting (clock lock, power limit, MIG), another clock
     that is asked for, and twenty minutes at another load, begin a new past; a node that is slow,
@@ -120,11 +125,13 @@ class SlowNode(Blockwise):
     """
 
     name = "slow_node"
+    version = 2
 
     def __init__(self) -> None:
         columns = Columns(**Nodes.fills())
         self._places = Columns(
             **Lane.fills("among", *AMONG),
+            **Lane.fills("recent", CRITICAL),
             **Lane.fills("own", ALONE),
             **Past.fills(LEVEL),
             asked=np.nan,
@@ -138,8 +145,9 @@ class SlowNode(Blockwise):
         self._peers, self._means = Peers(columns), BlockMeans(columns, MEANS)
         self._nodes = Nodes(columns, self._peers, self._means)
         self._among = Lane(self._places, "among", *AMONG)
+        self._recent = Lane(self._places, "recent", CRITICAL, half_life=RECENT_HALF_LIFE)
         self._own = Lane(self._places, "own", ALONE)
-        self._level = Past(self._places, LEVEL)
+        self._level = Past(self._places, LEVEL, HALF_LIFE)
         self._named: tuple[tuple[str, ...], tuple[Device, ...]] = ((), ())
         super().__init__(BLOCK_S, columns)
 
@@ -170,9 +178,8 @@ class SlowNode(Blockwise):
     def _begin(self, rows: Flags) -> None:
         """Another past for these rows."""
         if rows.any():
-            self._among.forget(rows)
-            self._own.forget(rows)
-            self._level.forget(rows)
+            for past in (self._among, self._recent, self._own, self._level):
+                past.forget(rows)
             self._places.reset(rows, "elsewhere", "together", "asked")
 
     def _settle(self, minute: Minute) -> None:
@@ -209,22 +216,31 @@ class SlowNode(Blockwise):
         return Others(place, above[0][1], *(x for x, _ in above))
 
     def _judge(self, minute: Minute, others: Others) -> Judged:
-        r = self._among.residual(others.clock, others.work, others.heat, minute.capped)
-        fell = minute.clock - self._level.mean(1)
-        r = np.where(fell <= CONFIRMS * np.minimum(r, 0.0), r, np.maximum(r, 0.0) + 0.0 * fell)
+        above = others.clock, others.work, others.heat, minute.capped
+        r, recent = (
+            self._lost(lane.residual(*above), minute) for lane in (self._among, self._recent)
+        )
         alone = self._own.residual(minute.clock, minute.work, minute.heat, minute.capped)
         equal = np.abs(minute.work - self._own.usual("load")) <= EQUAL_WORK
         equal = np.where(np.isfinite(minute.work), equal, minute.capped <= CAPPED)
         alone = np.where(equal & (others.size < MIN_OTHERS), alone, np.nan)
-        r, alone = (_unexplained(x, minute.held) for x in (r, alone))
-        return Judged(self._singular(r, others.group), alone, others.size)
+        several = self._several(r, recent, others.group)
+        r, recent = (np.where(several, np.nan, x) for x in (r, recent))
+        return Judged(r, recent, _unexplained(alone, minute.held), others.size)
 
-    def _singular(self, r: Floats, group: NDArray[np.int64]) -> Floats:
-        """Only where few of the job's nodes are slow at once, beside those that are reported; where
-        more stay so, that is how they are after a while.
+    def _lost(self, r: Floats, minute: Minute) -> Floats:
+        """What a node lost itself, and no reason explains."""
+        fell = minute.clock - self._level.mean(1)
+        r = np.where(fell <= CONFIRMS * np.minimum(r, 0.0), r, np.maximum(r, 0.0) + 0.0 * fell)
+        return _unexplained(r, minute.held)
+
+    def _several(self, r: Floats, recent: Floats, group: NDArray[np.int64]) -> Flags:
+        """Where more than few of the job's nodes are slow at once, beside those that are reported:
+        none of them is judged, and where they stay so, that is how they are after a while.
         """
-        places = self._places
-        slow = (r < -AMONG[WARNING].at(self._among.spread)) & (group >= 0) & ~places["reported"]
+        places, limit = self._places, AMONG[WARNING]
+        slow = (r < -limit.at(self._among.spread)) | (recent < -limit.at(self._recent.spread))
+        slow &= (group >= 0) & ~places["reported"]
         groups = int(group.max(initial=-1)) + 1
         found = np.bincount(group[slow], minlength=groups + 1)
         size = np.bincount(group[group >= 0], minlength=groups + 1)
@@ -235,19 +251,25 @@ class SlowNode(Blockwise):
         usual = places["together"] >= SETTLED
         self._begin(usual & ~places["reported"])
         places.reset(usual, "together")
-        return np.where(several, np.nan, r)
+        return np.asarray(several)
 
     def _report(self, judged: Judged, at: Times) -> Iterator[Finding]:
         places = self._places
         reached = {name: self._among.reached(name, judged.r, AMONG[name]) for name in AMONG}
+        sudden = self._recent.reached(CRITICAL, judged.recent, SUDDEN)
         alone = self._own.reached(ALONE, judged.alone, OWN)
-        for row in rows_where(reached[CRITICAL] | reached[WARNING] | alone):
+        for row in rows_where(reached[CRITICAL] | reached[WARNING] | sudden | alone):
             node = places.devices[row]
             if alone[row]:
                 verdict, blocks = self._by_itself(row, judged)
-            else:
+            elif reached[CRITICAL][row] or not sudden[row]:
                 severity: Severity = "page" if reached[CRITICAL][row] else "ticket"
-                verdict, blocks = self._among_others(row, judged, severity)
+                blocks = int(max(self._among.running(name)[row] for name in AMONG))
+                verdict = self._among_others(row, judged, (judged.r, self._among), blocks, severity)
+            else:
+                blocks = int(self._recent.running(CRITICAL)[row])
+                past = judged.recent, self._recent
+                verdict = self._among_others(row, judged, past, blocks, "page")
             for finding in self._standing.holds(node, verdict, at, ago(at, node, blocks * BLOCK_S)):
                 places["reported"][row] = True
                 places["good"][row] = places["lasted"][row] = 0
@@ -283,17 +305,21 @@ class SlowNode(Blockwise):
         """What is under suspicion counts later, what is reported never."""
         places, reported = self._places, self._places["reported"]
         running = [self._among.running(name) for name in AMONG] + [self._own.running(ALONE)]
-        suspected = np.any([run > 0 for run in running], axis=0) | (places["together"] > 0)
-        self._among.learn(others.clock, others.work, others.heat, suspected, reported)
+        running += [self._recent.running(CRITICAL), places["together"]]
+        suspected = np.any([run > 0 for run in running], axis=0)
+        for lane in (self._among, self._recent):
+            lane.learn(others.clock, others.work, others.heat, suspected, reported)
         away = places["elsewhere"] > 0
         self._own.learn(minute.clock, minute.work, minute.heat, suspected, reported | away)
         self._level.learn(minute.clock, suspected, reported)
 
-    def _among_others(self, row: int, judged: Judged, severity: Severity) -> tuple[Verdict, int]:
-        """The verdict, and the minutes in a row that it rests on."""
-        lost = -float(np.expm1(judged.r[row]))
-        usual, spread = float(self._among.usual("clock")[row]), float(self._among.spread[row])
-        blocks = int(max(self._among.running(name)[row] for name in AMONG))
+    def _among_others(
+        self, row: int, judged: Judged, past: tuple[Floats, Lane], blocks: int, severity: Severity
+    ) -> Verdict:
+        """What is said of a node that lost among others, from a ``past`` and its residuals."""
+        r, lane = past
+        lost = -float(np.expm1(r[row]))
+        usual, spread = float(lane.usual("clock")[row]), float(lane.spread[row])
         summary = (
             f"All GPUs of node {self._places.devices[row].id} run {lost:.1%} slower than is usual "
             "for them among the nodes of their job, which waits for them; no throttle reason "
@@ -309,10 +335,10 @@ class SlowNode(Blockwise):
                 f"{spread:.1%} by itself"
             ),
         )
-        return _verdict(severity, summary, evidence, lost), blocks
+        return _verdict(severity, summary, evidence, lost)
 
     def _by_itself(self, row: int, judged: Judged) -> tuple[Verdict, int]:
-        """As ``_among_others``, where no other nodes are seen."""
+        """The verdict where no other nodes are seen, and the minutes in a row that it rests on."""
         lost = -float(np.expm1(judged.alone[row]))
         usual, spread = float(self._own.usual("clock")[row]), float(self._own.spread[row])
         blocks = int(self._own.running(ALONE)[row])

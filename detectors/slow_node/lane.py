@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.kit.baseline import Limit
+from detectors.kit.baseline import Limit, runs
 from detectors.kit.columns import Columns
 from detectors.slow_node.past import FLOOR, Past
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-WARM = 20  # blocks
+WARM, HALF_LIFE = 20, 120.0  # blocks; the past of a job, as of the straggler's
 # ln units: what the median of a node's clocks wanders by, at least; more while little is known.
 FLOOR_WHILE_NEW, KNOWN = 0.010, 60
 # Of a GPU at its power limit. Its power goes with the load and at least the square of the clock
@@ -30,10 +30,12 @@ class Lane:
     Its memory are the columns of ``fills``.
     """
 
-    def __init__(self, columns: Columns, name: str, *limits: str) -> None:
+    def __init__(
+        self, columns: Columns, name: str, *limits: str, half_life: float = HALF_LIFE
+    ) -> None:
         self._columns, self._name = columns, name
         self._all = tuple(self.fills(name, *limits))
-        self._past = {one: Past(columns, f"{name}_{one}") for one in QUANTITIES}
+        self._past = {one: Past(columns, f"{name}_{one}", half_life) for one in QUANTITIES}
 
     @staticmethod
     def fills(name: str, *limits: str) -> dict[str, float | int]:
@@ -50,9 +52,8 @@ class Lane:
     @property
     def spread(self) -> Floats:
         """How much the clock wanders by itself, (row,), ln units."""
-        moments = self._past["clock"].moments
-        floor = np.where(moments.n < KNOWN, FLOOR_WHILE_NEW, FLOOR)
-        return np.maximum(np.sqrt(moments.v), floor)
+        past = self._past["clock"]
+        return past.spread(np.where(past.moments.n < KNOWN, FLOOR_WHILE_NEW, FLOOR))
 
     def residual(self, clock: Floats, load: Floats, heat: Floats, capped: Floats) -> Floats:
         """The clock above what is usual, (row,), without what more load and more heat explain; NaN
@@ -66,11 +67,10 @@ class Lane:
 
     def reached(self, name: str, r: Floats, limit: Limit) -> Flags:
         """Whether a block exceeds a limit, as so many before it did, (row,)."""
-        run = self._columns[f"{self._name}_run_{name}"]
-        below = r < -limit.at(self.spread)
-        run = np.where(np.isnan(r), run, np.where(below, run + 1, 0))
+        at = limit.at(self.spread)
+        run = runs(self.running(name), r, at)
         self._columns[f"{self._name}_run_{name}"] = run
-        return np.asarray(below & (run >= limit.blocks))
+        return np.asarray((r < -at) & (run >= limit.blocks))
 
     def running(self, name: str) -> NDArray[np.int64]:
         """Blocks in a row beyond a limit, (row,)."""

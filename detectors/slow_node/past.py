@@ -12,7 +12,6 @@ from detectors.kit.stats.moments import Moments, ew_update
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-HALF_LIFE = 120.0  # blocks: the past of a job, as of the straggler's
 FLOOR = 0.006  # ln units: what the median of a node's clocks wanders by, at least
 PARTS = {"m": 0.0, "v": 0.0, "n": 0}  # mean, variance and number of samples
 
@@ -24,11 +23,12 @@ class Past:
     a finding. If it never counted, a clock that falls for two minutes in three would teach its high
     third alone, and the others would be a fault one day.
 
-    Its memory are the columns of ``fills``: what counts, and what will if the suspicion ends.
+    ``half_life`` is in blocks. Its memory are the columns of ``fills``: what counts, and what will
+    if the suspicion ends.
     """
 
-    def __init__(self, columns: Columns, name: str) -> None:
-        self._columns, self._name = columns, name
+    def __init__(self, columns: Columns, name: str, half_life: float) -> None:
+        self._columns, self._name, self._alpha = columns, name, alpha_of(half_life)
 
     @staticmethod
     def fills(name: str) -> dict[str, float | int]:
@@ -44,10 +44,14 @@ class Past:
         """The usual value, (row,), NaN before so many samples."""
         return np.where(self.moments.n >= warm, self.moments.m, np.nan)
 
+    def spread(self, floor: float | Floats) -> Floats:
+        """How much it wanders by itself, (row,), at least ``floor``."""
+        return np.maximum(np.sqrt(self.moments.v), floor)
+
     def learn(self, x: Floats, suspected: Flags, frozen: Flags) -> None:
         """One sample of each row; NaN changes nothing, frozen rows lose what was suspected."""
         now, later = self.moments, self._of(f"{self._name}_later")
-        ew_update(later, x, alpha_of(HALF_LIFE), FLOOR, frozen)
+        ew_update(later, x, self._alpha, FLOOR, frozen)
         counts = ~suspected & ~frozen
         for kept, learnt in zip(_parts(now), _parts(later), strict=True):
             np.copyto(kept, learnt, where=counts)

@@ -93,6 +93,41 @@ def test_a_node_a_twentieth_slow_is_a_ticket() -> None:
     ]
 
 
+def test_a_clock_that_falls_in_two_minutes_of_three_is_like_that() -> None:
+    """Readings a minute apart show one phase of each step or the other; after an hour of that some
+    minutes in a row are no fault.
+    """
+    one = fleet(6)
+    for phase in [0.9, 0.9, 1.0] * 20 + [0.9] * 5:
+        assert one.run(1, keeps=one.but(phase)) == []
+
+
+@pytest.mark.parametrize("hours", [3, 6])
+def test_a_tenth_lost_at_once_is_found_in_a_clock_that_wanders(hours: int) -> None:
+    """By 2.5 percent in hours, as rooms make them: at its highest it loses as much as it wanders by
+    in five hours of its past, but within a minute.
+    """
+    one, period = Fleet(6), hours * 60
+    wander = 1 + 0.025 * np.sin(2 * np.pi * np.arange(2.5 * period) / period)
+    before = period + period // 4
+    for keeps in wander[:before]:
+        assert one.run(1, keeps=one.but(keeps)) == []
+    findings = [
+        finding
+        for keeps in wander[before : before + 8]
+        for finding in one.run(1, keeps=one.but(0.9 * keeps))
+    ]
+    assert open_findings(findings) == [("node", "n2", "straggler/node", "page")]
+    assert findings[0].value == pytest.approx(-10.0, abs=2.5)
+
+
+def test_more_load_than_in_the_last_half_hour_is_no_sudden_loss() -> None:
+    """At the power limit a fifth more load takes a tenth of the clock."""
+    one = Fleet(6)
+    for minutes, load, keeps in ((240, 1.2, 0.91), (40, 1.0, 1.0), (30, 1.2, 0.91)):
+        assert one.run(minutes, keeps=one.but(keeps), load=one.but(load), capped=0.9) == []
+
+
 def test_two_percent_are_within_what_rooms_and_wear_do() -> None:
     """For as long as it lasts."""
     one = fleet(6)
