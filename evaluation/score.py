@@ -18,7 +18,7 @@ from typing import Any
 from collector.cli.spread import spread
 from collector.config.raw_setting import ConfigError
 from collector.version import VERSION
-from evaluation.baselines import BASELINES
+from evaluation.baselines import BASELINES, require
 from evaluation.baselines.features import NotInstalledError
 from evaluation.defaults import MAGNITUDES
 from evaluation.runs import log
@@ -252,7 +252,7 @@ def _candidates(text: str) -> tuple[bool, tuple[str, ...]]:
             )
         for name in groups.get(wanted, (wanted,)):
             try:
-                BASELINES[name]()
+                require(name)
             except NotInstalledError as error:
                 if wanted == name:
                     raise ConfigError(f"--detectors: {error}") from error

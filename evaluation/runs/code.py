@@ -5,7 +5,8 @@ no result.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipeline.code_hash import files_hash
@@ -18,6 +19,8 @@ PARTS = ("pipeline", "detectors", "simulator", "evaluation", "collector/sources/
 TABLES = (".toml", ".csv")
 # Series of the agent about itself, and their help: no detector reads them.
 WITHOUT_EFFECT = ("pipeline/catalog/agent.py",)
+
+BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")  # statements within a statement
 
 
 def code_hash(root: Path = ROOT) -> str:
@@ -43,14 +46,16 @@ def _package(path: Path) -> Path | None:
 
 def _imported(root: Path, module: str) -> set[Path]:
     found: set[Path] = set()
-    waiting = [module]
+    waiting, known = [module], {module}
     while waiting:
         names = waiting.pop().split(".")
         for count in range(1, len(names) + 1):  # packages are imported before what is in them
             path = _path(root, names[:count])
             if path is not None and path not in found:
                 found.add(path)
-                waiting += _imports(path)
+                imports = _of_source(path.read_bytes()) - known
+                known |= imports
+                waiting += imports
     return found
 
 
@@ -62,11 +67,18 @@ def _path(root: Path, names: list[str]) -> Path | None:
     return None
 
 
-def _imports(path: Path) -> Iterator[str]:
-    """Modules, and names that may be modules."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
+@functools.cache  # of each file once in a process, however often it is asked
+def _of_source(source: bytes) -> frozenset[str]:
+    return frozenset(_imports(ast.parse(source).body))
+
+
+def _imports(statements: Iterable[ast.AST]) -> Iterator[str]:
+    """Modules, and names that may be modules; expressions, most of a syntax tree, import none."""
+    for node in statements:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        for block in BLOCKS:
+            yield from _imports(getattr(node, block, ()))
