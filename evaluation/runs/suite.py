@@ -159,15 +159,18 @@ def suite(claim: Claim) -> list[Job]:
 
 
 def stage_of(job: Job) -> int:
-    """What is run first, so that a suite that was interrupted shows what ships: 0 the cases that an
-    agent can know and the healthy fleet, 1 what the fleet alone knows, 2 runs at their own size
-    with restarts and baselines, 3 half of the magnitude and comparisons.
+    """What is run first, so that a suite that was interrupted shows what ships, and a false page
+    ends it early: 0 healthy operation, 1 the cases that an agent can know, 2 what the fleet alone
+    knows, 3 faults and other authors' worlds at their own size with restarts and baselines, 4 half
+    of the magnitude and comparisons.
     """
     if job.compared or job.magnitude != MAGNITUDES[0]:
-        return 3
+        return 4
+    if job.scenario in every_scenario() and scenario(job.scenario).kind == "healthy":
+        return 0
     if job.nodes is None:
-        return 2
-    return 0 if (OURS, "node") in job.contestants else 1
+        return 3
+    return 1 if (OURS, "node") in job.contestants else 2
 
 
 def _stands_for_its_class(one: Scenario) -> bool:
