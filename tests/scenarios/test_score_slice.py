@@ -10,7 +10,9 @@ import pytest
 from evaluation.metrics.false_alarms import FalseAlarm
 from evaluation.metrics.match import Case
 from evaluation.metrics.scope import Scope
+from evaluation.runs.cadence import step_of
 from evaluation.runs.run import OURS, Job, alarm_from, case_from, run_job
+from evaluation.runs.scenarios import scenario as scenario_of
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +25,10 @@ def judged(
     scenario: str, nodes: int, *, scope: Scope = "fleet", seed: int = 1, days: float = DAYS
 ) -> tuple[list[Case], list[FalseAlarm]]:
     """Cases that were watched to their deadline, and what was told of nothing."""
-    job = Job(scenario, "nominal", seed, "dev", ((OURS, scope),), days=days, nodes=nodes, agents=4)
+    step_s, ours = step_of(scenario_of(scenario)), ((OURS, scope),)
+    job = Job(
+        scenario, "nominal", seed, "dev", ours, days=days, nodes=nodes, agents=4, step_s=step_s
+    )
     result = next(part for part in run_job(job)["results"] if part["contestant"] == OURS)
     cases = [case_from(case) for case in result["cases"]]
     return [case for case in cases if case.watched], [
