@@ -173,7 +173,7 @@ class SlowNode(Blockwise):
         judged = self._judge(minute, others)
         yield from self._report(judged, at)
         yield from self._end(judged, at)
-        self._learn(minute, others)
+        self._learn(minute, others, judged)
 
     def _begin(self, rows: Flags) -> None:
         """Another past for these rows."""
@@ -301,12 +301,15 @@ class SlowNode(Blockwise):
                 reported[row] = False
         self._begin(normal)
 
-    def _learn(self, minute: Minute, others: Others) -> None:
-        """What is under suspicion counts later, what is reported never."""
+    def _learn(self, minute: Minute, others: Others, judged: Judged) -> None:
+        """What is under suspicion counts later, what is reported never. Where others are seen again
+        nothing more is said of a node alone: a suspicion of that would last for ever.
+        """
         places, reported = self._places, self._places["reported"]
-        running = [self._among.running(name) for name in AMONG] + [self._own.running(ALONE)]
+        alone = (self._own.running(ALONE) > 0) & np.isfinite(judged.alone)
+        running = [self._among.running(name) for name in AMONG]
         running += [self._recent.running(CRITICAL), places["together"]]
-        suspected = np.any([run > 0 for run in running], axis=0)
+        suspected = alone | np.any([run > 0 for run in running], axis=0)
         for lane in (self._among, self._recent):
             lane.learn(others.clock, others.work, others.heat, suspected, reported)
         away = places["elsewhere"] > 0

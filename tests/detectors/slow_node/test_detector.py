@@ -128,6 +128,17 @@ def test_more_load_than_in_the_last_half_hour_is_no_sudden_loss() -> None:
         assert one.run(minutes, keeps=one.but(keeps), load=one.but(load), capped=0.9) == []
 
 
+def test_a_minute_alone_does_not_end_what_is_learnt_among_others() -> None:
+    """While the other node paused this one was slow for a minute. What it then loses in half a day,
+    as rooms warm up, is learnt as before.
+    """
+    one = fleet(2)
+    paused: list[Number] = [99] * GPUS + [0] * GPUS
+    assert one.run(1, keeps=[0.93, 1.0], gpu_utilization_percent=paused) == []
+    for keeps in np.linspace(1.0, 0.92, 720):
+        assert one.run(1, keeps=[float(keeps), 1.0]) == []
+
+
 def test_two_percent_are_within_what_rooms_and_wear_do() -> None:
     """For as long as it lasts."""
     one = fleet(6)
