@@ -133,7 +133,7 @@ def test_a_minute_alone_does_not_end_what_is_learnt_among_others() -> None:
     as rooms warm up, is learnt as before.
     """
     one = fleet(2)
-    paused: list[Number] = [99] * GPUS + [0] * GPUS
+    paused: list[Number] = [99 if gpu < GPUS else 0 for gpu in range(2 * GPUS)]
     assert one.run(1, keeps=[0.93, 1.0], gpu_utilization_percent=paused) == []
     for keeps in np.linspace(1.0, 0.92, 720):
         assert one.run(1, keeps=[float(keeps), 1.0]) == []
