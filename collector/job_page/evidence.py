@@ -181,16 +181,11 @@ def _of_line(hit: Hit, time_ns: int, host: str, rank: int) -> Iterator[Clue]:
         sort, number = _ended(code)
         yield Clue(sort, time_ns, host, who, hit.text, rank, number)
     elif hit.name == "mpi":
-        number = hit.number("sig")
-        yield Clue(
-            "signal",
-            time_ns,
-            host,
-            f"rank {hit.number('rank')}",
-            hit.text,
-            hit.number("rank"),
-            number,
-        )
+        named, node, number = hit.number("rank"), hit.fields["node"], hit.number("sig")
+        yield Clue("signal", time_ns, node, f"rank {named} on {node}", hit.text, named, number)
+    elif hit.name == "mpi_exit":  # written where mpirun runs; where the rank ran it does not say
+        named, (sort, number) = hit.number("rank"), _ended(hit.number("code"))
+        yield Clue(sort, time_ns, "", f"rank {named}", hit.text, named, number)
     elif hit.name == "cuda":
         error = hit.fields.get("err", "")
         sort = (

@@ -16,6 +16,9 @@ MAX_LINE = 4096
 # Some versions of Open MPI break their line in the middle (github.com/adda-team/adda, issue 151:
 # "mpiexec noticed that ... on node proton exited on ", then "signal 6 (Aborted).").
 _BROKEN = " exited on"
+# It names the first process that failed and its exit code in two lines (help-prun.txt of PRRTE,
+# "non-zero-exit"; help-orterun.txt before Open MPI 5).
+_NAMED = re.compile(r" Process name: \[\S{1,300},\d{1,19}\]$")
 
 # Kubernetes' container runtime interface: time, stream, P (the line goes on) or F (it ends), text.
 _CRI = re.compile(
@@ -103,6 +106,13 @@ def unix_ns(text: str) -> int:
     return unix_time(seconds * SECOND_NS + int((match[3] or "0").ljust(9, "0")))
 
 
+def _goes_on(text: str) -> bool:
+    """Whether Open MPI says the rest in the next line."""
+    if text[-2 - len(_BROKEN) :].rstrip().endswith(_BROKEN):
+        return True
+    return text[-3:].rstrip().endswith("]") and _NAMED.search(text[-400:].rstrip()) is not None
+
+
 class Joiner:
     r"""Takes the wrapper of a runtime off and puts lines together again that it has split, up to
     ``MAX_LINE`` characters: the rest of a longer one is dropped. Colours go; of a progress bar's
@@ -128,7 +138,7 @@ class Joiner:
         if held is not None and not piece.redrawn and not (held.returns and line.text):
             text = (held.line.text + line.text)[:MAX_LINE]
             line = Line(text, held.line.time_ns, line.partial)
-        if line.text[-2 - len(_BROKEN) :].rstrip().endswith(_BROKEN):
+        if _goes_on(line.text):
             line = line._replace(text=f"{line.text.rstrip()} ", partial=True)
         if line.partial:
             self._held[piece.stream] = piece._replace(line=line)

@@ -274,6 +274,17 @@ PATTERNS: tuple[Pattern, ...] = (
         "process",
         "named",
     ),
+    # Its two lines, joined; the process as Open MPI 4 names it, and as PRRTE does.
+    Pattern(
+        "mpi_exit",
+        "Process name: [",
+        (
+            r"Process name: \[(?:\[\d{1,10},\d{1,10}\]|[^\]\s@]{1,270}@\d{1,10}),<rank:d>\]"
+            r".{0,64}? Exit code: {1,8}<code:i>"
+        ),
+        "process",
+        "named",
+    ),
     Pattern(
         "xid",
         "NVRM: Xid",

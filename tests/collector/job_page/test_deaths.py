@@ -131,6 +131,19 @@ def exit_code(job: StoredJob) -> None:
     job.run()
 
 
+def mpi_exit(job: StoredJob) -> None:
+    """Open MPI names the first process that failed, from the node where mpirun runs."""
+    job.line("n1", 89.9, "  Process name: [[58461,1],6]   Exit code:    2")
+    job.run()
+
+
+def mpi_signal(job: StoredJob) -> None:
+    """It ended by a signal, on the other node."""
+    noticed = "noticed that process rank 5 with PID 0 on node n2 exited on signal 11"
+    job.line("n1", 89.9, f"mpirun {noticed} (Segmentation fault).")
+    job.run()
+
+
 def completed(job: StoredJob) -> None:
     """As the scheduler reports."""
     job.run(outcome="completed")
@@ -168,6 +181,8 @@ DEATHS = (
     Death(illegal_access, "program_fault", ("invalid access on the GPU", "GPU 2 on n1", "XID 31")),
     Death(gpu_memory, "gpu_memory", ("ran out of GPU memory", "on n2", "batch size")),
     Death(exit_code, "exit", ("local rank 2 on n2", "exit code 1")),
+    Death(mpi_exit, "exit", ("rank 6", "exit code 2")),
+    Death(mpi_signal, "signal", ("rank 5 on n2", "SIGSEGV")),
     Death(completed, "completed", ("It completed",), lost=False),
     Death(died, "unknown", ("no error of it", "sources.joblog.paths"), lost=False),
 )

@@ -88,6 +88,41 @@ def test_the_broken_line_of_open_mpi_is_one(wrapper: str) -> None:
     assert [hit.name for hit in hits(other)] == ["xid"]
 
 
+@pytest.mark.parametrize(
+    "wrapper", ["", "2026-11-20T10:00:00.5Z stderr F ", "[1,0]<stderr>:", "1: "]
+)
+@pytest.mark.parametrize("process", ["[58461,1],2", "prterun-gpu-013-1009179@1,2"])
+def test_the_first_process_that_failed_is_in_two_lines_of_open_mpi(
+    wrapper: str, process: str
+) -> None:
+    """Its rank in the first, its exit code in the second; Open MPI 4 and 5 name it differently."""
+    joiner = Joiner()
+    lines = [
+        joiner.add(f"{wrapper}{line}")
+        for line in (
+            "mpirun detected that one or more processes exited with non-zero status, thus causing",
+            "the job to be terminated. The first process to do so was:",
+            "",
+            f"  Process name: [{process}]",
+            "  Exit code:    137",
+            "-" * 74,
+        )
+    ]
+    found = [hit for line in lines if line is not None for hit in hits(line)]
+    assert [(hit.name, dict(hit.fields)) for hit in found] == [
+        ("mpi_exit", {"rank": "2", "code": "137"})
+    ]
+
+
+def test_a_process_name_that_stays_alone_hides_nothing() -> None:
+    """A log that is cut there goes on with the next line."""
+    joiner = Joiner()
+    assert joiner.add("  Process name: [[58461,1],2]") is None
+    other = joiner.add("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
+    assert other is not None
+    assert [hit.name for hit in hits(other)] == ["xid"]
+
+
 def test_the_table_is_tried_whole() -> None:
     """Names of patterns are unique: findings and stored events are looked up by them."""
     names = [pattern.name for pattern in PATTERNS]
