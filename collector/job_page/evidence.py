@@ -183,8 +183,10 @@ def _of_line(hit: Hit, time_ns: int, host: str, rank: int) -> Iterator[Clue]:
     elif hit.name == "mpi":
         named, node, number = hit.number("rank"), hit.fields["node"], hit.number("sig")
         yield Clue("signal", time_ns, node, f"rank {named} on {node}", hit.text, named, number)
-    elif hit.name == "mpi_exit":  # written where mpirun runs; where the rank ran it does not say
-        named, (sort, number) = hit.number("rank"), _ended(hit.number("code"))
+    elif hit.name in ("mpi_exit", "mpi_abort"):  # where the rank ran they do not say
+        named, code = hit.number("rank"), hit.number("code")
+        # what a program gives to MPI_Abort is its exit code, of which a byte is left
+        sort, number = _ended(code) if hit.name == "mpi_exit" else ("exit", code & 0xFF)
         yield Clue(sort, time_ns, "", f"rank {named}", hit.text, named, number)
     elif hit.name == "cuda":
         error = hit.fields.get("err", "")

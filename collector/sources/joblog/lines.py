@@ -13,12 +13,16 @@ from pipeline.clock import SECOND_NS
 # characters that are looked at: a real line of NCCL ends near 1024, one of c10d near 2048
 MAX_LINE = 4096
 
-# Some versions of Open MPI break their line in the middle (github.com/adda-team/adda, issue 151:
-# "mpiexec noticed that ... on node proton exited on ", then "signal 6 (Aborted).").
-_BROKEN = " exited on"
-# It names the first process that failed and its exit code in two lines (help-prun.txt of PRRTE,
-# "non-zero-exit"; help-orterun.txt before Open MPI 5).
-_NAMED = re.compile(r" Process name: \[\S{1,300},\d{1,19}\]$")
+# What Open MPI says in two lines. Some versions break "... exited on signal 6 (Aborted)."
+# (github.com/adda-team/adda, issue 151). The first process that failed and its exit code are the
+# "non-zero-exit" of help-prun.txt (PRRTE; help-orterun.txt before Open MPI 5), the code of
+# MPI_Abort that of help-mpi-api.txt (Open MPI 1 to 4).
+_UNFINISHED = re.compile(
+    r"(?: exited on| Process name: \[\S{1,300},\d{1,19}\]"
+    r"|MPI_ABORT was invoked on rank \d{1,19} in communicator (?:(?! with ).){1,64})\s{0,2}$"
+)
+_UNFINISHED_WORDS = (" exited on", "Process name: [", "MPI_ABORT was invoked")
+_END = 400  # characters in which they are looked for
 
 # Kubernetes' container runtime interface: time, stream, P (the line goes on) or F (it ends), text.
 _CRI = re.compile(
@@ -108,9 +112,8 @@ def unix_ns(text: str) -> int:
 
 def _goes_on(text: str) -> bool:
     """Whether Open MPI says the rest in the next line."""
-    if text[-2 - len(_BROKEN) :].rstrip().endswith(_BROKEN):
-        return True
-    return text[-3:].rstrip().endswith("]") and _NAMED.search(text[-400:].rstrip()) is not None
+    end = text[-_END:]
+    return any(words in end for words in _UNFINISHED_WORDS) and bool(_UNFINISHED.search(end))
 
 
 class Joiner:

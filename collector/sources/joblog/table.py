@@ -274,7 +274,15 @@ PATTERNS: tuple[Pattern, ...] = (
         "process",
         "named",
     ),
-    # Its two lines, joined; the process as Open MPI 4 names it, and as PRRTE does.
+    # Two lines, joined.
+    Pattern(
+        "mpi_abort",
+        "MPI_ABORT was invoked",
+        r"MPI_ABORT was invoked on rank <rank:d> in .{1,160}? with errorcode <code:i>",
+        "process",
+        "named",
+    ),
+    # Two lines, joined; the process as Open MPI 4 names it, and as PRRTE does.
     Pattern(
         "mpi_exit",
         "Process name: [",

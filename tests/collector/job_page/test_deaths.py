@@ -137,6 +137,13 @@ def mpi_exit(job: StoredJob) -> None:
     job.run()
 
 
+def mpi_abort(job: StoredJob) -> None:
+    """A rank calls MPI_Abort."""
+    line = "MPI_ABORT was invoked on rank 6 in communicator MPI_COMM_WORLD with errorcode -1."
+    job.line("n1", 89.9, line)
+    job.run()
+
+
 def mpi_signal(job: StoredJob) -> None:
     """It ended by a signal, on the other node."""
     noticed = "noticed that process rank 5 with PID 0 on node n2 exited on signal 11"
@@ -182,6 +189,7 @@ DEATHS = (
     Death(gpu_memory, "gpu_memory", ("ran out of GPU memory", "on n2", "batch size")),
     Death(exit_code, "exit", ("local rank 2 on n2", "exit code 1")),
     Death(mpi_exit, "exit", ("rank 6", "exit code 2")),
+    Death(mpi_abort, "exit", ("rank 6", "exit code 255")),
     Death(mpi_signal, "signal", ("rank 5 on n2", "SIGSEGV")),
     Death(completed, "completed", ("It completed",), lost=False),
     Death(died, "unknown", ("no error of it", "sources.joblog.paths"), lost=False),

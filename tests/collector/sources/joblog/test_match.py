@@ -114,6 +114,19 @@ def test_the_first_process_that_failed_is_in_two_lines_of_open_mpi(
     ]
 
 
+@pytest.mark.parametrize("wrapper", ["", "2026-11-20T10:00:00.5Z stderr F ", "  "])
+@pytest.mark.parametrize("space", ["", " "])
+def test_the_rank_that_called_mpi_abort_is_in_two_lines(wrapper: str, space: str) -> None:
+    """Its code is in the second."""
+    joiner = Joiner()
+    first = f"{wrapper}MPI_ABORT was invoked on rank 344 in communicator MPI_COMM_WORLD{space}"
+    assert joiner.add(first) is None
+    whole = joiner.add(f"{wrapper}with errorcode -1.")
+    assert whole is not None
+    (hit,) = hits(whole)
+    assert (hit.name, dict(hit.fields)) == ("mpi_abort", {"rank": "344", "code": "-1"})
+
+
 def test_a_process_name_that_stays_alone_hides_nothing() -> None:
     """A log that is cut there goes on with the next line."""
     joiner = Joiner()
