@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from evaluation.baselines.ewma import EwmaZ
+from evaluation.baselines import BASELINES, LIBRARIES, require
 from evaluation.baselines.features import SPAN, NotInstalledError, features
 from evaluation.baselines.half_space_trees import HalfSpaceTrees
 from evaluation.baselines.isolation_forest import IsolationForest
@@ -103,6 +104,21 @@ def test_what_is_not_installed_is_named(
         match=rf"needs {package}, which is not installed: pip install 'tocsin\[baselines\]'",
     ):
         make()
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_library_is_looked_for_without_importing_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A score asks at its start whether a baseline can take part, and says of which it cannot."""
+    before = set(sys.modules)
+    require(name)
+    assert not {module.partition(".")[0] for module in set(sys.modules) - before}
+    module, package = LIBRARIES.get(name, ("", ""))
+    monkeypatch.setitem(sys.modules, module, None)
+    if package:
+        with pytest.raises(NotInstalledError, match=f"needs {package}, which is not installed"):
+            require(name)
 
 
 @pytest.mark.slow
