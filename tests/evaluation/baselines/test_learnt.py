@@ -10,8 +10,8 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
-from evaluation.baselines.ewma import EwmaZ
 from evaluation.baselines import BASELINES, LIBRARIES, require
+from evaluation.baselines.ewma import EwmaZ
 from evaluation.baselines.features import SPAN, NotInstalledError, features
 from evaluation.baselines.half_space_trees import HalfSpaceTrees
 from evaluation.baselines.isolation_forest import IsolationForest
