@@ -19,7 +19,6 @@ PARTS = ("pipeline", "detectors", "simulator", "evaluation", "collector/sources/
 TABLES = (".toml", ".csv")
 # Series of the agent about itself, and their help: no detector reads them.
 WITHOUT_EFFECT = ("pipeline/catalog/agent.py",)
-
 BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")  # statements within a statement
 
 

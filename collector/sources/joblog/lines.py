@@ -18,7 +18,7 @@ MAX_LINE = 4096
 # "non-zero-exit" of help-prun.txt (PRRTE; help-orterun.txt before Open MPI 5), the code of
 # MPI_Abort that of help-mpi-api.txt (Open MPI 1 to 4).
 _UNFINISHED = re.compile(
-    r"(?: exited on| Process name: \[\S{1,300},\d{1,19}\]"
+    r"(?: exited on|Process name: \[\S{1,300},\d{1,19}\]"
     r"|MPI_ABORT was invoked on rank \d{1,19} in communicator (?:(?! with ).){1,64})\s{0,2}$"
 )
 _UNFINISHED_WORDS = (" exited on", "Process name: [", "MPI_ABORT was invoked")

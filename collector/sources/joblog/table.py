@@ -288,7 +288,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "Process name: [",
         (
             r"Process name: \[(?:\[\d{1,10},\d{1,10}\]|[^\]\s@]{1,270}@\d{1,10}),<rank:d>\]"
-            r".{0,64}? Exit code: {1,8}<code:i>"
+            r".{0,64}?Exit code: {1,8}<code:i>"
         ),
         "process",
         "named",

@@ -91,9 +91,10 @@ def test_the_broken_line_of_open_mpi_is_one(wrapper: str) -> None:
 @pytest.mark.parametrize(
     "wrapper", ["", "2026-11-20T10:00:00.5Z stderr F ", "[1,0]<stderr>:", "1: "]
 )
+@pytest.mark.parametrize("indent", ["  ", ""])
 @pytest.mark.parametrize("process", ["[58461,1],2", "prterun-gpu-013-1009179@1,2"])
 def test_the_first_process_that_failed_is_in_two_lines_of_open_mpi(
-    wrapper: str, process: str
+    wrapper: str, process: str, indent: str
 ) -> None:
     """Its rank in the first, its exit code in the second; Open MPI 4 and 5 name it differently."""
     joiner = Joiner()
@@ -103,8 +104,8 @@ def test_the_first_process_that_failed_is_in_two_lines_of_open_mpi(
             "mpirun detected that one or more processes exited with non-zero status, thus causing",
             "the job to be terminated. The first process to do so was:",
             "",
-            f"  Process name: [{process}]",
-            "  Exit code:    137",
+            f"{indent}Process name: [{process}]",
+            f"{indent}Exit code:    137",
             "-" * 74,
         )
     ]
