@@ -18,7 +18,7 @@ def post(port: int, token: str, text: str) -> None:
         try:
             connection.request("POST", "/checkpoint", text.encode(), headers)
             status = connection.getresponse().status
-        except (HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise ConnectionError(f"port {port}: {type(error).__name__}: {error}") from error
     if not 200 <= status < 300:
         raise ConnectionError(f"port {port} answered {status}")

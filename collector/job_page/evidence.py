@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
+from detectors.nccl.cuda_errors import fault_of
 from pipeline.clock import SECOND_NS
 from pipeline.job_names import base
 from pipeline.nccl.hit import Hit
@@ -45,8 +46,14 @@ Sort = Literal[
 ]
 _SIGNALS = {"Segmentation fault": 11, "Killed": 9, "Aborted": 6, "Bus error": 7, "Terminated": 15}
 _CODE = re.compile(r"[Ee]xit(?:ed with exit)? code (\d{1,3})")
-# Codes of CUDA's runtime that broken hardware gives: uncorrectable ECC, NVLink, device lost.
-_BROKEN = re.compile(r"ECC|NVLink|unavailable|not permitted when|lost", re.IGNORECASE)
+# Signals by which Hydra ends the other ranks when one has ended.
+_ENDED_BY_HYDRA = (signal.SIGKILL, signal.SIGTERM)
+# Signals of which it writes the number where an exit code stands: the low byte of the wait status,
+# in which 128 is a core dump.
+_FATAL = {signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL} | {
+    signal.SIGSEGV,
+    signal.SIGTERM,
+}
 
 
 class Clue(NamedTuple):
@@ -188,18 +195,34 @@ def _of_line(hit: Hit, time_ns: int, host: str, rank: int) -> Iterator[Clue]:
         # what a program gives to MPI_Abort is its exit code, of which a byte is left
         sort, number = _ended(code) if hit.name == "mpi_exit" else ("exit", code & 0xFF)
         yield Clue(sort, time_ns, "", f"rank {named}", hit.text, named, number)
-    elif hit.name == "cuda":
-        error = hit.fields.get("err", "")
-        sort = (
-            "gpu_memory"
-            if "out of memory" in error
-            else "gpu_fault"
-            if _BROKEN.search(error)
-            else "program_fault"
-        )
-        yield Clue(sort, time_ns, host, _rank(rank, hit), hit.text, rank)
+    elif hit.name == "hydra":
+        yield from _of_hydra(hit, time_ns, host)
+    elif hit.name in ("cuda", "cuda_error"):
+        process = f"process {hit.pid} on {hit.host}" if hit.pid >= 0 else f"a process on {host}"
+        who = f"rank {rank}" if rank >= 0 else process
+        yield Clue(_of_cuda(hit.fields.get("err", "")), time_ns, host, who, hit.text, rank)
     elif hit.name == "wd_timeout":
         yield Clue("watchdog", time_ns, host, f"rank {hit.number('r')}", hit.text, hit.number("r"))
+
+
+def _of_cuda(error: str) -> Sort:
+    """Whose fault an error of CUDA is, by its text."""
+    if "out of memory" in error:
+        return "gpu_memory"
+    return "gpu_fault" if fault_of(error) == "hardware" else "program_fault"
+
+
+def _of_hydra(hit: Hit, time_ns: int, host: str) -> Iterator[Clue]:
+    """Intel's names each rank, also those that it ended itself; MPICH's the first process."""
+    node, named = hit.fields.get("node", host), hit.number("rank")
+    number, code = hit.number("sig"), hit.number("code")
+    if named >= 0 and number in _ENDED_BY_HYDRA:
+        return
+    if number < 0 and code & 0x7F in _FATAL:
+        number = code & 0x7F
+    who = f"rank {named} on {node}" if named >= 0 else f"process {hit.number('pid')} on {node}"
+    sort: Sort = "signal" if number > 0 else "exit"
+    yield Clue(sort, time_ns, node, who, hit.text, named, number if number > 0 else code)
 
 
 def _of_srun(hit: Hit, time_ns: int, host: str) -> Iterator[Clue]:
@@ -219,7 +242,3 @@ def _of_srun(hit: Hit, time_ns: int, host: str) -> Iterator[Clue]:
 def _cancelled(why: str) -> Sort:
     reasons: dict[str, Sort] = {"TIME": "time_limit", "PREEMPT": "preempted", "NODE": "node_failed"}
     return next((sort for word, sort in reasons.items() if word in why), "cancelled")
-
-
-def _rank(rank: int, hit: Hit) -> str:
-    return f"rank {rank}" if rank >= 0 else f"process {hit.pid} on {hit.host}"

@@ -49,20 +49,21 @@ def _receiver(alert: str, incident: str) -> str:
 
 
 def _about(played: Played, alert: str, target: str, incident: str) -> list[Told]:
-    """Every time that an alert about a device was told as firing, by the
-    receiver that is to hear of it.
+    """Every time that an alert about a device began to fire, by the receiver that is to hear of
+    it.
     """
     plain = alert.startswith("Raw")
     device = played.device(target, PLAIN if plain else FINDINGS)
-    return [
-        sent
-        for sent in played.sent
+    began = {
+        (sent.since, *sent.labels.items()): sent
+        for sent in reversed(played.sent)
         if sent.firing
         and sent.receiver == _receiver(alert, incident)
         and sent.labels["alertname"] == alert
         and device in sent.labels.values()
         and (plain or sent.labels["class"] == incident)
-    ]
+    }
+    return [*began.values()]
 
 
 @pytest.mark.parametrize(("step", "alert"), PROMISED)

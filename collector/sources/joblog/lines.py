@@ -13,15 +13,17 @@ from pipeline.clock import SECOND_NS
 # characters that are looked at: a real line of NCCL ends near 1024, one of c10d near 2048
 MAX_LINE = 4096
 
-# What Open MPI says in two lines. Some versions break "... exited on signal 6 (Aborted)."
-# (github.com/adda-team/adda, issue 151). The first process that failed and its exit code are the
-# "non-zero-exit" of help-prun.txt (PRRTE; help-orterun.txt before Open MPI 5), the code of
-# MPI_Abort that of help-mpi-api.txt (Open MPI 1 to 4).
+# What launchers say in two lines. Some versions of Open MPI break "... exited on signal 6
+# (Aborted)." (github.com/adda-team/adda, issue 151). Its first process that failed and the exit
+# code are the "non-zero-exit" of help-prun.txt (PRRTE; help-orterun.txt before Open MPI 5), the
+# code of MPI_Abort that of help-mpi-api.txt (Open MPI 1 to 4). "RUNNING AT" is Hydra's, the
+# launcher of MPICH and Intel MPI (pmiserv_cb.c).
 _UNFINISHED = re.compile(
     r"(?: exited on|Process name: \[\S{1,300},\d{1,19}\]"
-    r"|MPI_ABORT was invoked on rank \d{1,19} in communicator (?:(?! with ).){1,64})\s{0,2}$"
+    r"|MPI_ABORT was invoked on rank \d{1,19} in communicator (?:(?! with ).){1,64}"
+    r"|=\s{1,8}(?:RANK \d{1,19} )?PID \d{1,19} RUNNING AT \S{1,256})\s{0,2}$"
 )
-_UNFINISHED_WORDS = (" exited on", "Process name: [", "MPI_ABORT was invoked")
+_UNFINISHED_WORDS = (" exited on", "Process name: [", "MPI_ABORT was invoked", " RUNNING AT ")
 _END = 400  # characters in which they are looked for
 
 # Kubernetes' container runtime interface: time, stream, P (the line goes on) or F (it ends), text.
@@ -111,7 +113,7 @@ def unix_ns(text: str) -> int:
 
 
 def _goes_on(text: str) -> bool:
-    """Whether Open MPI says the rest in the next line."""
+    """Whether a launcher says the rest in the next line."""
     end = text[-_END:]
     return any(words in end for words in _UNFINISHED_WORDS) and bool(_UNFINISHED.search(end))
 

@@ -29,6 +29,8 @@ _C10D = compiled(
     r"(?:\[rank<rank:d>\]:)?\[(?P<sev>[IWEF])(?P<mmdd>\d{3,4})? ?(?P<hms>\d\d:\d\d:\d\d\.\d{1,9})? "
     r"?(?P<file>\w{1,64}\.[ch]pp):<line:d>\] (?P<msg>.*)$"
 )
+# What PyTorch puts before each line of an exception (torch.distributed, c10d_logger).
+_RANKED = compiled(r"(?:^|\s)\[rank<rank:d>\]: (?P<msg>.*)$")
 _GROUP = compiled(
     r"\[PG (?:ID <pgid:d> PG GUID )?(?P<guid>[^\s(\]]{1,128}) "
     r"?(?:\((?P<desc>[^)]{0,128})\))? ?Rank <rank:d>\]",
@@ -89,5 +91,7 @@ def shell_of(line: Line) -> Shell:
         host = printable(match["host"], MAX_HOST)
         return Shell(match["msg"], stamp, host, int32(match["pid"]), int32(match["dev"]))
     if "pp:" in text and (match := _C10D.search(text)):
+        return Shell(match["msg"], world_rank=int32(match["rank"]))
+    if "[rank" in text and (match := _RANKED.search(text)):
         return Shell(match["msg"], world_rank=int32(match["rank"]))
     return Shell(text)

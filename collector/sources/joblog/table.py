@@ -107,6 +107,15 @@ PATTERNS: tuple[Pattern, ...] = (
         "gpu",
         "reporter",
     ),
+    # CUDA errors that PyTorch raises (c10/cuda/CUDAException.cpp, CUDACachingAllocator.cpp), and
+    # those of the driver by their name (cuda.h), as JAX and CuPy show them.
+    Pattern(
+        "cuda_error",
+        "CUDA",
+        r"\bCUDA(?: (?:driver )?error: |_ERROR_[A-Z_]{1,64}: | (?=out of memory))<err:a>",
+        "gpu",
+        "reporter",
+    ),
     Pattern(
         "comm_life",
         "comm 0x",
@@ -289,6 +298,18 @@ PATTERNS: tuple[Pattern, ...] = (
         (
             r"Process name: \[(?:\[\d{1,10},\d{1,10}\]|[^\]\s@]{1,270}@\d{1,10}),<rank:d>\]"
             r".{0,64}?Exit code: {1,8}<code:i>"
+        ),
+        "process",
+        "named",
+    ),
+    # Hydra of MPICH and Intel MPI, two lines, joined (pmiserv_cb.c): the first process that ended,
+    # with its exit code or signal; Intel's since 2019 each of them.
+    Pattern(
+        "hydra",
+        " RUNNING AT ",
+        (
+            r"=\s{1,8}(?:RANK <rank:d> )?PID <pid:d> RUNNING AT <node:S> =\s{1,8}(?:EXIT CODE: "
+            r"<code:i>|KILLED BY SIGNAL: <sig:d>)"
         ),
         "process",
         "named",

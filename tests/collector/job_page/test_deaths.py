@@ -151,6 +151,41 @@ def mpi_signal(job: StoredJob) -> None:
     job.run()
 
 
+def hydra(job: StoredJob) -> None:
+    """MPICH's launcher names the process and, in place of an exit code, its signal."""
+    job.line("n1", 89.9, "=   PID 4002 RUNNING AT n2 =   EXIT CODE: 139")
+    job.run()
+
+
+def intel_mpi(job: StoredJob) -> None:
+    """Intel's lists all ranks: those that it ended itself, and the one that crashed."""
+    for rank, end in enumerate(("9 (Killed)", "9 (Killed)", "11 (Segmentation fault)")):
+        line = f"=   RANK {rank} PID {4000 + rank} RUNNING AT n1 =   KILLED BY SIGNAL: {end}"
+        job.line("n1", 89.9, line)
+    job.run()
+
+
+def ecc_in_pytorch(job: StoredJob) -> None:
+    """PyTorch has it from CUDA; the driver's line is not in the store."""
+    job.line("n2", 89.8, "[rank5]: RuntimeError: CUDA error: uncorrectable ECC error encountered")
+    job.line("n2", 89.9, "srun: error: n2: task 5: Exited with exit code 1")
+    job.run()
+
+
+def batch_too_large(job: StoredJob) -> None:
+    """PyTorch's allocator, behind the prefix of a rank."""
+    what = "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a total capacity of 79.1 GiB"
+    job.line("n2", 89.8, f"[rank5]: torch.OutOfMemoryError: {what}")
+    job.run()
+
+
+def captured(job: StoredJob) -> None:
+    """What only a program can do wrong is no fault of the GPU."""
+    what = "CUDA error: operation not permitted when stream is capturing"
+    job.line("n2", 89.8, f"[rank5]: torch.AcceleratorError: {what}")
+    job.run()
+
+
 def completed(job: StoredJob) -> None:
     """As the scheduler reports."""
     job.run(outcome="completed")
@@ -191,6 +226,11 @@ DEATHS = (
     Death(mpi_exit, "exit", ("rank 6", "exit code 2")),
     Death(mpi_abort, "exit", ("rank 6", "exit code 255")),
     Death(mpi_signal, "signal", ("rank 5 on n2", "SIGSEGV")),
+    Death(hydra, "signal", ("process 4002 on n2", "SIGSEGV")),
+    Death(intel_mpi, "signal", ("rank 2 on n1", "SIGSEGV")),
+    Death(ecc_in_pytorch, "gpu_fault", ("A GPU failed", "rank 5 on n2", "uncorrectable ECC")),
+    Death(batch_too_large, "gpu_memory", ("ran out of GPU memory", "rank 5 on n2")),
+    Death(captured, "program_fault", ("rank 5 on n2", "stream is capturing")),
     Death(completed, "completed", ("It completed",), lost=False),
     Death(died, "unknown", ("no error of it", "sources.joblog.paths"), lost=False),
 )

@@ -128,6 +128,71 @@ def test_the_rank_that_called_mpi_abort_is_in_two_lines(wrapper: str, space: str
     assert (hit.name, dict(hit.fields)) == ("mpi_abort", {"rank": "344", "code": "-1"})
 
 
+CUDA = (
+    ("RuntimeError: CUDA error: an illegal memory access was encountered", "an illegal memory"),
+    ("torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered", "uncorrectable"),
+    ("RuntimeError: CUDA driver error: device not ready", "device not ready"),
+    ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "out of memory"),
+    ("what():  CUDA error: unspecified launch failure", "unspecified launch failure"),
+    ("XlaRuntimeError: INTERNAL: CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC", "uncorrectable"),
+)
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank13]: ", "2026-11-20T10:00:00Z stderr F [rank13]: "])
+@pytest.mark.parametrize(("line", "says"), CUDA)
+def test_what_a_framework_has_from_cuda_is_read_with_its_rank(
+    prefix: str, line: str, says: str
+) -> None:
+    """PyTorch puts the rank before each line of an exception."""
+    (hit,) = hits(line_of(prefix + line))
+    assert (hit.name, hit.world_rank) == ("cuda_error", 13 if prefix else -1)
+    assert hit.fields["err"].startswith(says)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CUDA kernel errors might be asynchronously reported at some other API call, so the",
+        "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+        "Using CUDA 12.4 with 8 GPUs",
+    ],
+)
+def test_what_frameworks_say_of_cuda_besides_is_no_error(line: str) -> None:
+    """Neither advice nor versions."""
+    assert list(hits(line_of(f"[rank0]: {line}"))) == []
+
+
+@pytest.mark.parametrize(
+    ("who", "end", "fields"),
+    [
+        ("PID 9665 RUNNING AT n7", "EXIT CODE: 9", {"pid": "9665", "node": "n7", "code": "9"}),
+        (
+            "RANK 13 PID 29 RUNNING AT n7",
+            "KILLED BY SIGNAL: 11 (Segmentation fault)",
+            {"rank": "13", "pid": "29", "node": "n7", "sig": "11"},
+        ),
+    ],
+)
+@pytest.mark.parametrize("wrapper", ["", "2026-11-20T10:00:00.5Z stdout F "])
+def test_the_process_that_ended_is_in_two_lines_of_hydra(
+    wrapper: str, who: str, end: str, fields: dict[str, str]
+) -> None:
+    """MPICH's launcher, and Intel's."""
+    joiner = Joiner()
+    lines = [
+        joiner.add(f"{wrapper}{line}")
+        for line in (
+            "=" * 83,
+            "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+            f"=   {who}",
+            f"=   {end}",
+            "=" * 83,
+        )
+    ]
+    found = [hit for line in lines if line is not None for hit in hits(line)]
+    assert [(hit.name, dict(hit.fields)) for hit in found] == [("hydra", fields)]
+
+
 def test_a_process_name_that_stays_alone_hides_nothing() -> None:
     """A log that is cut there goes on with the next line."""
     joiner = Joiner()
