@@ -71,7 +71,7 @@ def ran(*argv: str) -> tuple[int, str, str]:
 
 @pytest.fixture
 def killing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Killing]:
-    """Executors of commands, whose first pieces lose their first worker when its work is done."""
+    """Executors of commands, whose first piece loses its first worker when its work is done."""
     made: list[Killing] = []
 
     real = RayCluster
@@ -107,7 +107,7 @@ def test_a_piece_that_fails_is_named(cluster: RayCluster, tmp_path: Path) -> Non
 def test_replay_prints_what_it_prints_here(
     head: RayHead, store: Path, killing: list[Killing], horizon: str
 ) -> None:
-    """Byte for byte, though pieces lost a worker: one for each node, and one of all nodes at the
+    """Byte for byte, though a piece lost its worker: one for each node, and one of all nodes at the
     horizon of the fleet.
     """
     argv = ("replay", "--from", str(store), "--horizon", horizon, *SETTINGS)
@@ -120,7 +120,7 @@ def test_replay_prints_what_it_prints_here(
     assert here[1].count("\n") > 5
     assert far[:2] == processes[:2] == here[:2]
     assert far[2].splitlines()[-1] == here[2].splitlines()[-1]
-    assert killing[0].attempts() == ([2, 2, 2, 1] if horizon == "node" else [2])
+    assert killing[0].attempts() == ([2, 1, 1, 1] if horizon == "node" else [2])
 
 
 def test_backtest_reports_what_it_reports_here(
@@ -134,7 +134,7 @@ def test_backtest_reports_what_it_reports_here(
         assert ran(*argv, "-o", str(output), *more)[0] == 0
         reports.append(output.read_bytes())
     assert reports[0] == reports[1] == reports[2]
-    assert killing[0].attempts() == [2, 2, 2, 1]
+    assert killing[0].attempts() == [2, 1, 1, 1]
 
 
 def test_score_reports_what_it_reports_here(
@@ -152,7 +152,7 @@ def test_score_reports_what_it_reports_here(
             del document["about"][name]
         reports.append(document)
     assert reports[0] == reports[1]
-    assert sorted(killing[0].attempts()) == [1, 2, 2, 2]
+    assert sorted(killing[0].attempts()) == [1, 1, 1, 2]
 
 
 def contents(root: Path) -> list[tuple[str, str]]:
@@ -176,7 +176,7 @@ def test_compaction_writes_what_it_writes_here(
     code, _, err = ran(*argv, str(tmp_path / "far"), "--ray", head.address)
     assert (code, err) == (0, "")
     assert contents(tmp_path / "far") == contents(tmp_path / "here") != []
-    assert sorted(killing[0].attempts()) == [1] * 7 + [2] * 3
+    assert sorted(killing[0].attempts()) == [1] * 9 + [2]
 
 
 @pytest.mark.parametrize(

@@ -164,10 +164,7 @@ def test_a_real_prometheus_scrapes_with_its_client_certificate_and_password(site
 @pytest.mark.parametrize(
     ("job", "why"),
     [
-        (
-            "no-certificate",
-            r"remote error: tls|bad certificate|certificate required|EOF|reset|broken pipe",
-        ),
+        ("no-certificate", "tls|certificate|EOF|reset|broken pipe|server closed"),
         ("no-password", "401 Unauthorized"),
         ("wrong-password", "401 Unauthorized"),
         ("plain", "malformed HTTP|EOF|reset"),

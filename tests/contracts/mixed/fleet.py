@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,6 +37,9 @@ class Node:
     phase_s: int = 0
     struck: bool = False
     missed: float = 0.0
+
+
+Read = Mapping[Node, Sequence[Observation]]
 
 
 def readings(case: Case, node: Node) -> Iterator[Observation]:
@@ -84,35 +87,35 @@ def readings(case: Case, node: Node) -> Iterator[Observation]:
         yield _observation(case, node, at_s, (frame,), ())
 
 
-def alone(case: Case, node: Node) -> list[Finding]:
+def alone(case: Case, node: Node, read: Sequence[Observation]) -> list[Finding]:
     """What the node's own agent finds."""
     judge = _judge(case, float(node.every_s))
-    return [f for one in readings(case, node) for f in judge.judge(one).findings]
+    return [f for one in read for f in judge.judge(one).findings]
 
 
-def in_fleet(case: Case, nodes: list[Node]) -> list[Finding]:
+def in_fleet(case: Case, nodes: Read) -> list[Finding]:
     """What a gateway finds."""
     judge, roster, found = _judge(case, DEFAULT_S), Roster(), list[Finding]()
-    for second in _seconds(case, nodes):
+    for second in _seconds(nodes):
         for group in groups_of([[one] for one in second]):
             found += judge.judge(roster.join(group)).findings
     return found
 
 
-def at_horizon_node(case: Case, nodes: list[Node]) -> list[Finding]:
+def at_horizon_node(case: Case, nodes: Read) -> list[Finding]:
     """What their agents find, judged in one pass."""
     every = {node.name: float(node.every_s) for node in nodes}
     make: Callable[[], list[Detector]] = lambda: [_detector(case)]  # noqa: E731
     judge = NodeHorizon(make, None, {}, period_of=lambda host, _: every[host])
     found: list[Finding] = []
-    for second in _seconds(case, nodes):
+    for second in _seconds(nodes):
         for judged in judge.judge(second):
             found += judged.findings
     return found
 
 
-def _seconds(case: Case, nodes: list[Node]) -> Iterator[list[Observation]]:
-    heads = {node.name: readings(case, node) for node in nodes}
+def _seconds(nodes: Read) -> Iterator[list[Observation]]:
+    heads = {node.name: iter(read) for node, read in nodes.items()}
     waiting = {name: next(one) for name, one in heads.items()}
     while waiting:
         first_ns = min(one.time_ns for one in waiting.values())

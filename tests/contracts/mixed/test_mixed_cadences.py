@@ -11,7 +11,7 @@ from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device
 from tests.contracts.mixed.cases import CASES, Case
-from tests.contracts.mixed.fleet import BEGIN_NS, Node, alone, at_horizon_node, in_fleet
+from tests.contracts.mixed.fleet import BEGIN_NS, Node, alone, at_horizon_node, in_fleet, readings
 
 pytestmark = pytest.mark.slow
 
@@ -60,9 +60,10 @@ def test_a_fault_of_a_node_that_is_read_seldom_is_found(
     every_s = min(15, most_s) if case.warm_s + case.bad_s < LONG_S else most_s
     struck = (Node("slow", every_s, 7, struck=True), Node("slower", most_s, 33, struck=True))
     healthy = (Node("fast", max(1, every_s // 3)), Node("seldom", min(30, most_s), 11, missed=0.05))
-    wanted = {node.name: onsets(alone(case, node), node.name) for node in struck}
+    nodes = {node: [*readings(case, node)] for node in (*struck, *healthy)}
+    wanted = {one.name: onsets(alone(case, one, nodes[one]), one.name) for one in struck}
     ways = (in_fleet, at_horizon_node) if case.of_fleet else (at_horizon_node,)
-    for found in (judged(case, [*struck, *healthy]) for judged in ways):
+    for found in (judged(case, nodes) for judged in ways):
         for node in struck:
             alone_s, got = wanted[node.name], onsets(found, node.name)
             assert case.fault in {fault for fault, _ in alone_s}

@@ -63,11 +63,9 @@ def dying(task: Dying) -> object:
 
 
 class Killing:
-    """An executor whose first pieces, up to MAX_KILLED, lose their first worker; ``folder`` notes
-    the attempts.
+    """An executor whose first piece loses its first worker: another one takes seconds to start.
+    ``folder`` notes the attempts.
     """
-
-    MAX_KILLED = 3  # another worker takes seconds to start
 
     def __init__(self, executor: Executor, folder: Path) -> None:
         self._executor, self._folder, self.slots = executor, folder, executor.slots
@@ -83,7 +81,7 @@ class Killing:
                     work,
                     piece.argument,
                     self._folder / f"{number:03d}.tried",
-                    dies=number < self.MAX_KILLED,
+                    dies=number == 0,
                 ),
             )
             for number, piece in enumerate(pieces)
