@@ -38,7 +38,7 @@ AGENT = (
         "on",
     ),
     # Two or three reads a second, and no deadline that is a moment of a busy machine.
-    *(f"--source.{name}.period=8s" for name in ("nvml", "infiniband", "kmsg")),
+    *(f"--source.{name}.period=8s" for name in ("nvml", "infiniband", "kmsg", "jobs")),
     *(
         f"--source.{name}.deadline=5m"
         for name in ("nvml", "infiniband", "kmsg", "host", "nccl", "jobs")

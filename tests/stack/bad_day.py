@@ -32,7 +32,7 @@ from tests.wait import PATIENCE_S, until
 # Seconds of the nodes in one of the servers: when the machine naps, the nodes do so ten times as
 # long.
 SPEED = 10
-SCRAPE_S = 1.0
+SCRAPE_S = 2.0
 SETTLED = 10  # scrapes after the last alert
 
 PROFILE, SEED = "hgx-h100", 1
@@ -55,6 +55,7 @@ SETTINGS = (
     *("--source.infiniband.period", "10s", "--source.infiniband.deadline", "5m"),
     *("--source.kmsg.period", "10s", "--source.kmsg.deadline", "5m"),
     *("--source.nccl.period", "10s", "--source.nccl.deadline", "5m"),
+    *("--source.jobs.period", "10s", "--source.jobs.deadline", "5m"),
 )
 AGENT = ("--simulate", PROFILE, "--simulate.seed", str(SEED), *SETTINGS)
 
@@ -162,7 +163,7 @@ def _config(
     folder: Path, ports: Mapping[str, tuple[int, int]], alertmanager: str
 ) -> dict[str, Any]:
     """The example of rules/, with this machine's addresses, the hurried rules, and a scrape for
-    every ten seconds of the nodes.
+    every twenty seconds of the nodes.
     """
     config: dict[str, Any] = yaml.safe_load(
         (ROOT / "rules" / "prometheus.yml").read_text(encoding="utf-8")

@@ -77,11 +77,21 @@ PEEKS: dict[str, tuple[type, str, Callable[..., Any]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def brief() -> tuple[list[Agent], Said]:
+    """Ten minutes of nonsense, and what its agents say, alone and joined."""
+    noise = noisy(3, ticks=20, seed=8)
+    alone = singles(noise, NOISE)
+    assert joined(noise, NOISE, by_count) == alone
+    return noise, alone
+
+
 @pytest.mark.parametrize("peek", PEEKS)
 def test_a_peek_over_the_border_of_a_node_is_found(
-    peek: str, noise: list[Agent], alone: Said, monkeypatch: pytest.MonkeyPatch
+    peek: str, brief: tuple[list[Agent], Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is taken from another node shows, or is refused."""
+    noise, alone = brief
     owner, name, instead = PEEKS[peek]
     monkeypatch.setattr(owner, name, instead)
     try:
