@@ -52,6 +52,8 @@ COMMANDS: Mapping[str, str] = {
     "version": "collector.cli.version",
 }
 
+VERSION = ("-v", "--version")  # in place of a command: that of the version
+
 EXIT_CODES = (
     "Exit codes: 0 success; 1 failed, or nothing to read; 2 invalid command line or "
     "configuration; 130 interrupted by Ctrl-C."
@@ -68,9 +70,7 @@ def parser(only: str = "") -> Parser:
         allow_abbrev=False,
     )
     if not only:
-        complete.add_argument(
-            "-v", "--version", action="version", version=_module("version").text()
-        )
+        complete.add_argument(*VERSION, action="version", version=_module("version").text())
     commands = complete.add_subparsers(
         title="commands", prog="tocsin", dest="command", metavar="COMMAND", required=True
     )
@@ -108,6 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
+    if argv and argv[0] in VERSION:
+        argv = ["version", *argv[1:]]
     first = argv[0] if argv else ""
     try:
         if not argv:

@@ -126,6 +126,17 @@ def test_version(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> N
     assert (code, out.split()[:2]) == (0, ["tocsin", VERSION])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("argv", ["version", "--version", "-v"])
+def test_the_version_imports_no_other_command(argv: str) -> None:
+    """It is asked on every node of a cluster."""
+    ask = "import sys; from collector.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    done = child.run([sys.executable, "-c", ask, argv], timeout_s=PATIENCE_S)
+    version, _, modules = done.stdout.decode().partition("\n")
+    assert VERSION in version
+    assert {name for name in COMMANDS.values() if name in modules.split()} == {COMMANDS["version"]}
+
+
 @pytest.mark.parametrize(
     "argv",
     [
