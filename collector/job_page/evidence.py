@@ -50,15 +50,12 @@ _CODE = re.compile(r"[Ee]xit(?:ed with exit)? code (\d{1,3})")
 _ENDED_BY_HYDRA = (signal.SIGKILL, signal.SIGTERM)
 # Signals of which it writes the number where an exit code stands: the low byte of the wait status,
 # in which 128 is a core dump.
-_FATAL = {signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL} | {
-    signal.SIGSEGV,
-    signal.SIGTERM,
-}
+_FATAL = {4, 6, 7, 8, 9, 11, 15}  # ILL, ABRT, BUS, FPE, KILL, SEGV, TERM
 
 
 class Clue(NamedTuple):
-    """``rank`` is -1 where unknown; ``who`` names the GPU, process or rank; ``text`` is the "
-    "line.
+    """``rank`` is -1 where unknown; ``who`` names the GPU, process or rank; ``text`` is the
+    line.
     """
 
     sort: Sort
