@@ -120,7 +120,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @contextlib.contextmanager
 def _core() -> Iterator[None]:
     """One of the machine's cores: where four workers compute on two of them at once, all of it
-    takes an eighth more CPU time.
+    takes a seventh longer (docs/decisions.md, 2026-11-30).
     """
     mine = next((core for core in _cores() if _taken(core)), None)
     if mine is None:
@@ -142,7 +142,7 @@ def _taken(core: int) -> bool:
 
 @cache
 def _cores() -> list[int]:
-    """A file for each core, which whoever computes there holds a lock on."""
+    """A file for each core; a worker that computes there has locked it."""
     name = f"{tempfile.gettempdir()}/tocsin-tests-{os.getuid()}-core"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return [os.open(f"{name}{n}", flags, 0o600) for n in range(os.cpu_count() or 1)]

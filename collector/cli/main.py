@@ -52,7 +52,7 @@ COMMANDS: Mapping[str, str] = {
     "version": "collector.cli.version",
 }
 
-VERSION = ("-v", "--version")  # in place of a command: that of the version
+VERSION_OPTIONS = ("-v", "--version")  # in place of a command
 
 EXIT_CODES = (
     "Exit codes: 0 success; 1 failed, or nothing to read; 2 invalid command line or "
@@ -70,7 +70,7 @@ def parser(only: str = "") -> Parser:
         allow_abbrev=False,
     )
     if not only:
-        complete.add_argument(*VERSION, action="version", version=_module("version").text())
+        complete.add_argument(*VERSION_OPTIONS, action="version", version=_module("version").text())
     commands = complete.add_subparsers(
         title="commands", prog="tocsin", dest="command", metavar="COMMAND", required=True
     )
@@ -108,9 +108,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    if argv and argv[0] in VERSION:
-        argv = ["version", *argv[1:]]
     first = argv[0] if argv else ""
+    if first in VERSION_OPTIONS:  # the complete parser imports every command
+        argv, first = ["version"], "version"
     try:
         if not argv:
             parser().print_help()

@@ -48,8 +48,8 @@ _SIGNALS = {"Segmentation fault": 11, "Killed": 9, "Aborted": 6, "Bus error": 7,
 _CODE = re.compile(r"[Ee]xit(?:ed with exit)? code (\d{1,3})")
 # Signals by which Hydra ends the other ranks when one has ended.
 _ENDED_BY_HYDRA = (signal.SIGKILL, signal.SIGTERM)
-# Signals of which it writes the number where an exit code stands: the low byte of the wait status,
-# in which 128 is a core dump.
+# MPICH's writes the wait status of a process that a signal ended as its exit code
+# (pmiserv_cb.c): the number of the signal, and 128 where there is a core dump.
 _FATAL = {4, 6, 7, 8, 9, 11, 15}  # ILL, ABRT, BUS, FPE, KILL, SEGV, TERM
 
 
@@ -210,7 +210,9 @@ def _of_cuda(error: str) -> Sort:
 
 
 def _of_hydra(hit: Hit, time_ns: int, host: str) -> Iterator[Clue]:
-    """Intel's names each rank, also those that it ended itself; MPICH's the first process."""
+    """Intel's names each rank, also those that it ended itself, which are left out; MPICH's the
+    first process.
+    """
     node, named = hit.fields.get("node", host), hit.number("rank")
     number, code = hit.number("sig"), hit.number("code")
     if named >= 0 and number in _ENDED_BY_HYDRA:

@@ -62,7 +62,9 @@ AGENT = ("--simulate", PROFILE, "--simulate.seed", str(SEED), *SETTINGS)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One alert in one message of Alertmanager: a firing one is in each message about its group."""
+    """One alert in one message of Alertmanager: a firing one is in each message about its group.
+    ``since`` is when it began to fire (RFC 3339).
+    """
 
     receiver: str
     firing: bool

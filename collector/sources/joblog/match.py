@@ -29,7 +29,8 @@ _C10D = compiled(
     r"(?:\[rank<rank:d>\]:)?\[(?P<sev>[IWEF])(?P<mmdd>\d{3,4})? ?(?P<hms>\d\d:\d\d:\d\d\.\d{1,9})? "
     r"?(?P<file>\w{1,64}\.[ch]pp):<line:d>\] (?P<msg>.*)$"
 )
-# What PyTorch puts before each line of an exception (torch.distributed, c10d_logger).
+# What PyTorch puts before each line of an exception (distributed_c10d.py,
+# _distributed_excepthook).
 _RANKED = compiled(r"(?:^|\s)\[rank<rank:d>\]: (?P<msg>.*)$")
 _GROUP = compiled(
     r"\[PG (?:ID <pgid:d> PG GUID )?(?P<guid>[^\s(\]]{1,128}) "

@@ -39,7 +39,7 @@ class Node:
     missed: float = 0.0
 
 
-Read = Mapping[Node, Sequence[Observation]]
+Read = Mapping[Node, Sequence[Observation]]  # what the agent of each node reads
 
 
 def readings(case: Case, node: Node) -> Iterator[Observation]:
