@@ -21,14 +21,16 @@ from detectors.kit.instants import Times
 from detectors.kit.literature import NVML, SILICON
 from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.peers import Peers
-from detectors.kit.persistence import Persistence
 from detectors.kit.readings import duty, reading
+from detectors.kit.recent_blocks import RecentBlocks
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Event
 
 BLOCK_S = 60.0
-AFTER, CLEAR = 5, 5  # blocks
+AFTER, CLEAR = 5, 5  # blocks: of the last RECENT, as a job that evaluates or saves is not capped
+RECENT = 10
+WEIGHT = 0.25  # of a block in how far the clock is behind: clocks wander by more than BEHIND
 ABOVE = 1.5  # of the logit of the duty: 60 % of the time against 25 %; proposed, so a ticket
 MIN_DUTY, MAX_DUTY = 0.01, 0.99  # the logit has no end
 ROUNDING_MW = 1000.0  # limits are set in integer watts
@@ -38,8 +40,8 @@ FAULT = "throttle/power_cap"
 
 PAGE = Page(
     formula=(
-        "logit(duty of the software power cap) - median of the peers > 1.5, and clock 2 % below "
-        "theirs, at the default limit"
+        "logit(duty of the software power cap) - median of the peers > 1.5 in 5 of 10 min, and "
+        "clock 2 % below theirs in the mean of such minutes, at the default limit"
     ),
     sources=(f"{NVML}: nvmlClocksEventReasonSwPowerCap", SILICON),
     shows=gpu_columns("power_milliwatts", "sm_clock_megahertz", "power_limit_enforced_milliwatts"),
@@ -61,8 +63,8 @@ PAGE = Page(
 
 
 class PowerCap(Blockwise):
-    """A ticket when a GPU is capped far more than its peers for five minutes at the default limit,
-    and 2 % slower than they are.
+    """A ticket when a GPU is capped far more than its peers in five of ten minutes at the default
+    limit, and 2 % slower than they are in those.
 
     Fast silicon reaches the limit first and is not behind: silent. What is accepted at once: a
     limit below the default (that is power_limit's matter), another job, other settings; all peers
@@ -73,13 +75,17 @@ class PowerCap(Blockwise):
     """
 
     name = "power_cap"
-    version = 3
+    version = 4
 
     def __init__(self) -> None:
         columns = Columns(
-            **BlockMeans.fills(*MEANS), **Persistence.fills(1), **Peers.fills(), lowered=False
+            **BlockMeans.fills(*MEANS),
+            **RecentBlocks.fills(RECENT),
+            **Peers.fills(),
+            lowered=False,
+            behind=np.nan,  # of the peers' clock, in the minutes in which it is capped
         )
-        self._runs = Persistence(columns, [AFTER], [CLEAR])
+        self._recent = RecentBlocks(columns, AFTER, CLEAR)
         self._means, self._peers = BlockMeans(columns, MEANS), Peers(columns)
         super().__init__(BLOCK_S, columns)
 
@@ -92,6 +98,7 @@ class PowerCap(Blockwise):
         self._peers.look(frame)
         if self._peers.changed.any():
             self._means.drop(self._peers.changed)
+            columns.reset(self._peers.changed, "behind")
         enforced, default = (
             columns.wide(reading(frame, f"power_limit_{which}_milliwatts"))
             for which in ("enforced", "default")
@@ -112,22 +119,24 @@ class PowerCap(Blockwise):
         above = self._peers.centred(logit, means["used"]).d
         behind = self._peers.centred(np.log(means["clock"]), means["used"]).d
         known = np.isfinite(above) & np.isfinite(behind)
-        bad = (above > ABOVE) & (behind < -BEHIND) & ~columns["lowered"]
-        begins, ends = self._runs.step(
-            np.where(known, bad * 1.0, np.nan)[None, :], columns.each(at.time_ns)
+        capped = known & (above > ABOVE) & ~columns["lowered"]
+        mean = columns["behind"]
+        new = np.where(np.isnan(mean), behind, mean + WEIGHT * (behind - mean))
+        mean = np.where(capped, new, mean)
+        columns["behind"] = mean
+        bad = capped & (mean < -BEHIND)
+        begins, ends = self._recent.step(
+            np.where(known, bad * 1.0, np.nan), columns.each(at.time_ns)
         )
-        for row in rows_where(begins[0]):
+        for row in rows_where(begins):
             usual = float(1 / (1 + np.exp(above[row] - logit[row])))
             verdict = _verdict(
-                float(means["duty"][row]),
-                usual,
-                float(np.expm1(behind[row])),
-                self._peers.size(row),
+                float(means["duty"][row]), usual, float(np.expm1(mean[row])), self._peers.size(row)
             )
             yield from self._standing.holds(
-                columns.devices[row], verdict, at, self._runs.began(0, row)
+                columns.devices[row], verdict, at, self._recent.began(row)
             )
-        for row in rows_where(ends[0]):
+        for row in rows_where(ends):
             yield from self._standing.ends(columns.devices[row], FAULT, at)
         yield from self._standing.due(at)
 
@@ -145,7 +154,7 @@ def _verdict(share: float, usual: float, behind: float, peers: int) -> Verdict:
             "The GPU runs into its power limit more than its peers and is slower than they are: it "
             "needs more power for less work."
         ),
-        (capped, f"its SM clock is {behind:+.1%} from their median"),
+        (capped, f"its SM clock is {behind:+.1%} from their median while it is"),
         share,
         usual,
         "ratio",

@@ -16,7 +16,7 @@ from detectors.incidents.pending import Pending
 from detectors.incidents.placing import Together
 from detectors.kit.findings import RANK
 from pipeline.clock import Instant
-from pipeline.finding import Finding
+from pipeline.finding import Finding, Severity
 from pipeline.frame import Device
 
 # More incidents of one class within the window than this: the cause is common to them, whatever it
@@ -107,20 +107,24 @@ class Joining:
     def merge_storm(
         self, joined: OpenIncident, one: Evidence, at: Instant, changes: Changes
     ) -> None:
-        """Many incidents of one class and severity at once become one; the others end."""
-        if len(self._book.open) <= MANY:
+        """Many incidents of one class that reach one severity at once become one; the others end.
+        Those that have been open for longer and only grow are no storm.
+        """
+        common = self.common(one, at)
+        if common is None and len(self._book.open) <= MANY:
             return
-        severity = severity_of(joined.live)
+        kind, severity = one.kind, severity_of(joined.live)
+        if common is not None:
+            if common is not joined and _has_become(joined, kind, severity, at):
+                self.gather(common, [joined], at, changes)
+            return
         found = [
             each
             for each in self._book.open.values()
-            if each.evidence
-            and at.mono_ns - each.evidence_ns <= WINDOW_NS
-            and severity_of(each.live) == severity
-            and all(_about(each, other, one.kind) for other in each.evidence.values())
+            if each.evidence and _has_become(each, kind, severity, at)
         ]
         if len(found) > max(MANY, MANY_SHARE * self._graph.peers(one.device.kind)):
-            found[0].common = one.kind
+            found[0].common = kind
             self.gather(found[0], found[1:], at, changes)
 
     def gather(
@@ -149,6 +153,17 @@ class Joining:
             first.taken_on = taken_on
             changes.ended(one, at, f"Part of incident {first.id}")
             changes.touch(first)
+
+
+def _has_become(incident: OpenIncident, kind: str, severity: Severity, at: Instant) -> bool:
+    """Whether it is about this class of faults alone, and as serious as this only recently."""
+    if at.mono_ns - incident.evidence_ns > WINDOW_NS or severity_of(incident.live) != severity:
+        return False
+    evidence = incident.evidence.values()
+    since_ns = min(one.at_ns for one in evidence if one.finding.severity == severity)
+    return at.mono_ns - since_ns <= WINDOW_NS and all(
+        _about(incident, one, kind) for one in evidence
+    )
 
 
 def _about_only(incident: OpenIncident, kind: str) -> bool:

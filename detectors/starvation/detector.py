@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from detectors.kit.block_clock import BlockMeans
 from detectors.kit.blockwise import Blockwise
-from detectors.kit.columns import Columns, rows_where
+from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.instants import Times, ago
 from detectors.kit.jobs import JobTracker
@@ -42,9 +42,12 @@ WEIGHT = 0.1  # of a new block in what is usual
 WEIGHT_OF_LESS = 0.01
 SETTLED = 20  # blocks of work in which both count alike
 WORKS_PERCENT = 20.0
-# Blocks: a save of one to three minutes is no wait. Whether tasks wait is not measured where a GPU
-# is idle, or requests take long: an evaluation may use the GPU less just then. That must last.
-AFTER, UNMEASURED_AFTER, CLEAR = 4, 10, 2
+# Blocks: a save of one to three minutes is no wait. What waits now and then does in so many of the
+# last RECENT: a reading is of an instant, and a loader that falls behind catches up between.
+AFTER, RECENT, CLEAR = 4, 8, 4
+# In a row: whether tasks wait is not measured where a GPU is idle, or requests take long: an
+# evaluation may use the GPU less just then. That must last.
+UNMEASURED_AFTER = 10
 NOBODY = np.zeros(0, np.int64)
 
 PAGE = Page(
@@ -67,7 +70,7 @@ PAGE = Page(
         "system; cpu: more cores, fewer threads; memory: smaller caches; communication: see the "
         "findings of the job's other nodes and links; power: the node's cooling and limits."
     ),
-    clears="After two minutes in which the job does its usual work, or waits for something else.",
+    clears="After four minutes in which the job does its usual work, or waits for something else.",
     scored_as=tuple(f"starvation-{wait}" for wait in WAITS[1:]),
 )
 
@@ -93,7 +96,7 @@ class Starvation(Blockwise):
     """
 
     name = "starvation"
-    version = 3
+    version = 4
 
     def __init__(self) -> None:
         columns = Columns(
@@ -103,7 +106,9 @@ class Starvation(Blockwise):
             job=0,
             code=0,
             run=0,
+            codes=Ring(RECENT, 0),  # of the last blocks, the newest first
             reported_wait=0,
+            absent=0,  # blocks without what is reported
         )
         self._nodes, self._jobs = Columns(**fills()), JobTracker()
         self._known: tuple[object, int, _Allocated] = (None, -1, _Allocated({}, NOBODY, NOBODY))
@@ -161,6 +166,7 @@ class Starvation(Blockwise):
         )
         columns["run"] = np.where(found == columns["code"], columns["run"] + 1, 1)
         columns["code"] = found
+        columns["codes"] = np.vstack((found, columns["codes"][:-1]))
         seen = waits({**now, "storage": np.zeros(len(columns))}, usual)
         yield from self._report(now, slow, seen, at)
         self._learn(now, ~begins)
@@ -212,7 +218,7 @@ class Starvation(Blockwise):
         """
         columns = self._columns
         other = np.asarray(job_of != columns["job"])
-        columns.reset(other, "learned", "code", "run", *_usual())
+        columns.reset(other, "learned", "code", "run", "codes", *_usual())
         columns["job"] = job_of.copy()  # it is kept, and columns are written to
         return other
 
@@ -239,10 +245,12 @@ class Starvation(Blockwise):
         columns = self._columns
         codes, reported = columns["code"], columns["reported_wait"]
         latency_alone = (codes == CODE["data"]) & (seen != codes) & (reported != codes)
-        after = np.where(latency_alone | (codes == CODE["nothing"]), UNMEASURED_AFTER, AFTER)
-        due = (columns["code"] > 0) & (columns["run"] >= after)
-        over = columns["run"] >= np.where(columns["code"] == 0, CLEAR, after)
-        ends = (reported > 0) & over & (columns["code"] != reported)
+        unmeasured = latency_alone | (codes == CODE["nothing"])
+        recent = np.count_nonzero(columns["codes"] == codes, axis=0)
+        due = (codes > 0) & np.where(unmeasured, columns["run"] >= UNMEASURED_AFTER, recent >= AFTER)
+        columns["absent"] = np.where(codes == reported, 0, columns["absent"] + 1)
+        other = codes != reported
+        ends = (reported > 0) & other & ((columns["absent"] >= CLEAR) | due)
         for row in rows_where(ends):
             gpu = columns.devices[row]
             yield from self._standing.ends(gpu, _fault(int(reported[row])), at)
@@ -251,13 +259,20 @@ class Starvation(Blockwise):
         for row in rows_where(due):
             gpu, code = columns.devices[row], int(columns["code"][row])
             if begins[row]:
-                since = ago(at, gpu, int(columns["run"][row]) * BLOCK_S)
+                since = ago(at, gpu, self._blocks(row) * BLOCK_S)
                 verdict = self._verdict(row, code, now, slow.get(gpu.host))
                 yield from self._standing.holds(gpu, verdict, at, since)
             else:
                 self._standing.still(gpu, _fault(code), at)
         columns["reported_wait"] = np.where(begins, columns["code"], columns["reported_wait"])
         yield from self._standing.due(at)
+
+    def _blocks(self, row: int) -> int:
+        """How many blocks ago a GPU began to wait for what it waits for now: now and then, of the
+        last RECENT, or all the time.
+        """
+        alike = rows_where(self._columns["codes"][:, row] == self._columns["code"][row])
+        return max(int(self._columns["run"][row]), 1 + int(max(alike)))
 
     def _verdict(self, row: int, code: int, now: dict[str, Floats], slow: Slow | None) -> Verdict:
         gpu, what = self._columns.devices[row], WAITS[code]

@@ -26,8 +26,11 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 # How a node's job goes on: as planned, in a collective that never ends, without its host's data,
-# copying to the host, or at a share of its speed (``speed``) with the rest spent in collectives.
-RUNS, SPINS, STARVES, SAVES, CRAWLS = range(5)
+# copying to the host, or at a share of its speed (``speed``) with the rest of each step spent in
+# collectives, or without its host's data.
+RUNS, SPINS, STARVES, SAVES, CRAWLS, LACKS = range(6)
+# Phases at a share of the speed, and what the rest of each step is like.
+SLOWED = (("crawl", SPIN), ("lack", HOST_STALL))
 
 _WORDS = (
     "start_s",
@@ -75,7 +78,7 @@ class Work:
         self._eval_s = eval_s
         self.jobs: list[FleetJob | None] = [None] * nodes
         self.mode = np.full(nodes, RUNS)
-        self.speed = np.ones(nodes)  # of nodes whose mode is CRAWLS
+        self.speed = np.ones(nodes)  # of nodes whose mode is CRAWLS or LACKS
         self._of = {word: np.zeros(nodes) for word in _WORDS}
         self._of["step_s"] += 1.0
         self._of["every_s"] += 1.0
@@ -128,9 +131,9 @@ class Work:
         train, init = phases["train"], phases["init"]
         waits = np.where(train, _waited(since, dt, of["step_s"], of["communication"]), 0.0)
         works = train * (1 - waits)
-        crawls = phases.get("crawl")
-        if crawls is not None:
-            works = works + crawls * self.speed
+        slowed = [(phases[name], rest) for name, rest in SLOWED if name in phases]
+        for phase, _ in slowed:
+            works = works + phase * self.speed
         phase_now = np.mod(since + dt, of["step_s"])
         share = self._share * self.imbalance
 
@@ -148,8 +151,8 @@ class Work:
             ):
                 if value := getattr(demand, word):
                     total += value * phases[name]
-            if crawls is not None:
-                total += getattr(SPIN, word) * crawls * (1 - self.speed)
+            for phase, rest in slowed:
+                total += getattr(rest, word) * phase * (1 - self.speed)
             return np.asarray(total)
 
         load = of["load"] * share * (WORKS.load * train + EVAL.load * phases["eval"])
@@ -157,8 +160,8 @@ class Work:
             INIT.load * init + CHECKPOINT.load * phases["checkpoint"] + SPIN.load * phases["spin"]
         )
         load += HOST_STALL.load * phases["starve"]
-        if crawls is not None:
-            load += crawls * (of["load"] * share * self.speed + SPIN.load * (1 - self.speed))
+        for phase, rest in slowed:
+            load += phase * (of["load"] * share * self.speed + rest.load * (1 - self.speed))
         ramp = np.where(init, np.clip(began / np.maximum(of["init_s"], 1.0), 0.01, 1.0), 1.0)
         return Demands(
             idle=phases["idle"],
@@ -199,6 +202,7 @@ class Work:
         if (self.mode > STARVES).any():
             take("saves", np.broadcast_to(self.mode == SAVES, began.shape))
             take("crawl", np.broadcast_to(self.mode == CRAWLS, began.shape))
+            take("lack", np.broadcast_to(self.mode == LACKS, began.shape))
             saves = phases.pop("saves")
         take("init", since < 0)
         starts = of["every_s"] - of["checkpoint_s"]

@@ -64,10 +64,29 @@ def test_a_lower_limit_is_left_to_power_limit(node: Feed) -> None:
 
 
 @pytest.mark.slow
-def test_four_minutes_are_too_short(node: Feed) -> None:
-    """Five in a row are needed."""
+def test_three_of_ten_minutes_are_too_short(node: Feed) -> None:
+    """Five are needed."""
     for _ in range(5):
-        assert node.run(240, **work(0.6, clock=0.95)) + node.run(240, **work()) == []
+        assert node.run(180, **work(0.6, clock=0.95)) + node.run(420, **work()) == []
+
+
+def test_a_job_that_evaluates_in_between_hides_nothing(node: Feed) -> None:
+    """Three minutes at the limit, two in which nobody needs it, and again."""
+    findings = node.run(180, **work(0.6, clock=0.95)) + node.run(120, **work())
+    assert findings + node.run(60, **work(0.6, clock=0.95)) == []
+    assert open_findings(node.run(120, **work(0.6, clock=0.95))) == [
+        ("gpu", "GPU-n1-2", FAULT, "ticket")
+    ]
+
+
+def test_a_clock_that_wanders_is_behind_in_the_mean(node: Feed) -> None:
+    """5 % behind and as fast as the others, minute by minute."""
+    findings = [
+        finding
+        for clock in (0.95, 0.995) * 5
+        for finding in node.run(60, **work(0.6, clock=clock))
+    ]
+    assert open_findings(findings) == [("gpu", "GPU-n1-2", FAULT, "ticket")]
 
 
 @pytest.mark.slow

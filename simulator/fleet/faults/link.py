@@ -68,13 +68,14 @@ def flapping(plan: Plan) -> None:
     """F20: a link goes down and comes back so many times a day; both ends count it."""
     for case in plan.cases():
         length = min(plan.end_s - 2 * HOUR, 2 * DAY if case.magnitude >= 4 else 6 * DAY)
-        if place := plan.place(length, needs_s=length, busy=False, alone=False):
-            downs, at = [], 0.0
-            while at < length:
-                downs.append((at, plan.draw("down_s")))
-                at += downs[-1][1] + max(
-                    float(plan.rng.exponential(DAY / case.magnitude)), 2 * MINUTE
-                )
+        downs, at = list[tuple[float, float]](), 0.0
+        while at < length:
+            downs.append((at, plan.draw("down_s")))
+            at += downs[-1][1] + max(float(plan.rng.exponential(DAY / case.magnitude)), 2 * MINUTE)
+        ups = [at + down for at, down in downs]
+        counted = _reached(ups, FLAPS, WINDOW_S) or _reached(ups, SLOW_FLAPS, SLOW_WINDOW_S)
+        needs = min(length, (counted or length) + HOUR)
+        if place := plan.place(length, needs_s=needs, busy=False, alone=False):
             _flapping(
                 plan,
                 case,

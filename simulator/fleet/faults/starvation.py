@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from math import exp
 
 import numpy as np
 
 from pipeline.catalog.job_group import KIND as JOB_GROUP
-from simulator.fleet.demand import CRAWLS, RUNS, STARVES
+from simulator.fleet.demand import CRAWLS, LACKS, RUNS, STARVES
 from simulator.fleet.events import HOST
 from simulator.fleet.faults.held_up import Mounts
 from simulator.fleet.faults.throttle import brake_node
@@ -22,7 +23,9 @@ from simulator.fleet.topology import GPUS
 from simulator.fleet.world import FleetState, Process
 
 MINUTE = 60.0
-CYCLE_S = 60.0  # of work and waiting: steps are far shorter, and their means the same
+# Waits shorter than this are a share of every reading: utilisation is a mean over the last second
+# or less (nvml.h, nvmlUtilization_t). Longer ones are seen or not, reading by reading.
+MEAN_S = 1.0
 PRESSURES = {
     "io": "pressure_io_some_microseconds",
     "cpu": "pressure_cpu_some_microseconds",
@@ -65,14 +68,15 @@ def waits(plan: Plan, *, on: str) -> None:
                 plan.inject(place.onset_s, act)
                 act = partial(_slows, mounts=mounts, node=node, slower=slower, lasts=lasts)
                 plan.inject(place.onset_s, act)
-            act = partial(_waits, job=job, lasts=lasts, share=share)
+            cycle = plan.draw("cycle_s")
+            act = partial(_waits, job=job, lasts=lasts, share=share, cycle=cycle)
         elif on == "ranks":
             act = partial(_crawls, job=job, lasts=lasts, speed=1 - share)
         elif on == "power":
             gpus = [row for n in job.nodes for row in range(n * GPUS, (n + 1) * GPUS)]
             act = partial(brake_node, gpus=gpus, duty=share, lasts=lasts)
         else:
-            act = partial(_waits, job=job, lasts=lasts, share=1.0)
+            act = partial(_waits, job=job, lasts=lasts)
         plan.inject(place.onset_s, act)
 
 
@@ -106,20 +110,34 @@ def _add(world: FleetState, node: int, what: str, seconds: float, *, job: float 
     world.waits[JOB_GROUP].increase(PRESSURES[what], round(job * seconds * 1e6), node)
 
 
-def _waits(world: FleetState, *, job: FleetJob, lasts: float, share: float) -> Process:
-    """GPUs without work for a share of each cycle."""
-    for _ in range(int(lasts / CYCLE_S)):
-        _mode(world, job, STARVES)
-        yield CYCLE_S * share
-        if share < 1:
-            _mode(world, job, RUNS)
-            yield CYCLE_S * (1 - share)
+def _waits(
+    world: FleetState, *, job: FleetJob, lasts: float, share: float = 1.0, cycle: float = 0.0
+) -> Process:
+    """GPUs without work for a share of the time: of each step, or, in cycles that are longer than
+    a reading looks back, for random times, exponentially distributed.
+    """
+    if share < 1 and cycle < MEAN_S:
+        yield from _at_speed(world, job, LACKS, 1 - share, lasts)
+        return
+    dt = world.step_s
+    stays = exp(-dt / (cycle * share * (1 - share))) if share < 1 else 0.0
+    starves = world.rng.random() < share
+    for _ in range(int(lasts / dt)):
+        _mode(world, job, STARVES if starves else RUNS)
+        yield dt
+        starves = world.rng.random() < share + (starves - share) * stays
     _mode(world, job, RUNS)
 
 
 def _crawls(world: FleetState, *, job: FleetJob, lasts: float, speed: float) -> Process:
+    yield from _at_speed(world, job, CRAWLS, speed, lasts)
+
+
+def _at_speed(
+    world: FleetState, job: FleetJob, mode: int, speed: float, lasts: float
+) -> Process:
     world.work.speed[list(job.nodes)] = speed
-    _mode(world, job, CRAWLS)
+    _mode(world, job, mode)
     yield lasts
     _mode(world, job, RUNS)
 

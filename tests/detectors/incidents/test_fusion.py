@@ -633,6 +633,32 @@ def test_one_fault_on_many_nodes_at_once_is_one_common_incident() -> None:
     assert story.fusion.open()[0].root.kind == "cluster"
 
 
+def test_incidents_of_different_hours_that_grow_at_once_have_no_common_cause() -> None:
+    """Fifteen GPUs that became slow one by one; then each has one more symptom."""
+    story = Story()
+    hosts = [f"n{n}" for n in range(15)]
+    story.nodes(*hosts)
+    for host in hosts:
+        story.finds(gpu(0, host), "throttle", "ticket")
+        story.wait(1200)
+    for host in hosts:
+        story.finds(gpu(0, host), "throttle/power_cap", "ticket")
+    assert len(story.open) == len(hosts)
+
+
+def test_many_tickets_that_become_pages_at_once_are_one_page() -> None:
+    """Their tickets were of different hours."""
+    story = Story()
+    hosts = [f"n{n}" for n in range(15)]
+    story.nodes(*hosts)
+    for host in hosts:
+        story.finds(gpu(0, host), "throttle", "ticket")
+        story.wait(1200)
+    for host in hosts:
+        story.finds(gpu(0, host), "throttle/power_cap", "page")
+    assert len({incident.id for incident in story.fusion.open() if incident.severity == "page"}) == 1
+
+
 def test_what_devices_had_in_common_mutes_neither_later_nor_other_faults() -> None:
     """An hour after the storm a page of its class is a page again; one of
     another class always was.
