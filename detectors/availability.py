@@ -20,6 +20,7 @@ from pipeline.finding import Action, Finding, Severity
 from pipeline.frame import Device, Frame
 from pipeline.gpu_state import GPU_STATES, NO_FAULT, GpuState
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 STATES = dict(GPU_STATES)
 UNREADABLE = GpuState.UNREADABLE.label
@@ -206,7 +207,7 @@ class Availability:
         silent = codes == GpuState.UNREADABLE
         read = (
             {frame.devices[row].host for row in np.flatnonzero(codes == GpuState.OK)}
-            if silent.any()
+            if any_true(silent)
             else set()
         )
         for row in rows:

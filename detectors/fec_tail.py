@@ -21,6 +21,7 @@ from detectors.kit.stats import theil_sen
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 HOUR_S, DAY = 3600.0, 24
 GROWTH = log(10)  # per day: an order of magnitude. Proposed, so a ticket at most.
@@ -122,7 +123,7 @@ class _Tail:
             yield from self._hour(min(hours, DAY), tracker, then)
         columns.show(frame)
         for name in self._names:
-            if frame.counter(name)[1].any():
+            if any_true(frame.counter(name)[1]):
                 count = columns.wide(frame.increase(name))
                 columns["count"] += np.fmax(count, 0.0)  # NaN adds nothing
                 columns["seen"] |= np.isfinite(count)
@@ -155,7 +156,7 @@ class _Tail:
         day was above the one before.
         """
         slope, steady = np.full(len(asked), np.nan), np.zeros(len(asked), np.bool_)
-        if asked.any():
+        if any_true(asked):
             y = self._columns["y"][:, asked]
             slope[asked] = theil_sen(-np.arange(DAY) / DAY, y, least=MIN_HOURS)
             parts = _medians(y.reshape(PARTS, DAY // PARTS, -1))

@@ -30,6 +30,7 @@ from pipeline.distinct import distinct
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 FROZEN, UNREAD = "observability/frozen", "observability/unread"
 STILL_POLLS, STILL_S = 5, 30.0
@@ -234,7 +235,7 @@ class Frozen(Stateful):
             verdict = _unread(int(nodes["unread"][row]), float(nodes["share"][row]))
             yield from self._holds(nodes.devices[row], verdict, nodes["unread_s"][row], at)
         alone = (gpus["still"] >= STILL_POLLS) & (gpus["still_s"] >= STILL_S)
-        if alone.any():
+        if any_true(alone):
             alone &= nodes["still"][group] == 0  # its peers move
         for row in rows_where(alone):
             yield from self._holds(

@@ -12,6 +12,7 @@ from detectors.kit.resting import FOREVER_NS, Resting
 from detectors.kit.snapshot import Snapshotable, State
 from detectors.node_batch import Batch, Parts
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ class Sleepers(Generic[T]):
         sleeper = self._sleeper
         for frame in batch.whole.frames:
             stirred = None if sleeper is None else sleeper.stirs(frame)
-            if stirred is not None and stirred.any() and frame.nodes is not None:
+            if stirred is not None and any_true(stirred) and frame.nodes is not None:
                 wanted[frame.nodes.node_of[stirred]] = True
         return [int(place) for place in np.flatnonzero(wanted)]
 

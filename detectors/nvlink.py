@@ -21,6 +21,7 @@ from detectors.kit.stats import grouped_median
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 BLOCK_S = 60.0
 DOWN_READS = 3  # links train again after a driver reload or a GPU reset: that many readings ...
@@ -320,7 +321,7 @@ class _Links:
                 here = np.array(
                     [device.host == finding.device.host for device in devices], np.bool_
                 )
-                if (here & (up > 0)).any() and not (here & off).any():
+                if any_true(here & (up > 0)) and not any_true(here & off):
                     yield from self._standing.ends(finding.device, NONE_UP, at)
 
     def _count(self, frame: Frame) -> None:

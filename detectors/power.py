@@ -29,6 +29,7 @@ from detectors.kit.stateful import Numbers
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Event
+from pipeline.small_arrays import any_true, or_else
 
 BLOCK_S = 60.0
 WARNING = "warning"
@@ -106,7 +107,7 @@ class Power(Blockwise):
         columns = self._columns
         columns.show(frame)
         self._peers.look(frame)
-        if self._peers.changed.any():
+        if any_true(self._peers.changed):
             self._means.drop(self._peers.changed)
             self._lanes.next_job(self._peers.changed, columns["reported"])
         watts = columns.wide(per_second(frame, "energy_millijoules")) / 1000
@@ -135,7 +136,7 @@ class Power(Blockwise):
                 for name in ("watts", "clock")
             )
         others = [
-            np.nan_to_num(self._peers.centred(means[name], means["used"]).d)
+            or_else(self._peers.centred(means[name], means["used"]).d)
             for name in ("tensor", "dram")
         ]
         x = np.stack([clock, *others])
@@ -153,8 +154,8 @@ class Power(Blockwise):
 
     def _held(self, means: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
         """Where the clocks of a GPU, or of most of its peers, were held back, (row,)."""
-        own = np.nan_to_num(means["held"])
-        above = np.nan_to_num(self._peers.centred(own, means["used"]).d)
+        own = or_else(means["held"])
+        above = or_else(self._peers.centred(own, means["used"]).d)
         return np.asarray((own > HELD) | (own - above > HELD))
 
     def _report(self, judged: BlockResiduals, at: Times) -> Iterator[Finding]:
@@ -174,7 +175,7 @@ class Power(Blockwise):
         self, y: NDArray[np.float64], share: NDArray[np.float64], at: Times
     ) -> Iterator[Finding]:
         columns, reported = self._columns, self._columns["reported"]
-        if not reported.any():
+        if not any_true(reported):
             return
         columns["good"] = np.where(
             np.isfinite(share),
@@ -187,7 +188,7 @@ class Power(Blockwise):
             why = ("accepted as its new normal after a day of work",) if normal[row] else ()
             yield from self._standing.ends(columns.devices[row], FAULT, at, *why)
             columns["reported"][row] = False
-        if normal.any():
+        if any_true(normal):
             self._lanes.accept(normal)
 
     def _verdict(self, row: int, loss: float, blocks: int) -> Verdict:

@@ -26,6 +26,7 @@ from detectors.kit.recent_blocks import RecentBlocks
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Event
+from pipeline.small_arrays import any_true
 
 BLOCK_S = 60.0
 AFTER, CLEAR = 5, 5  # blocks: of the last RECENT, as a job that evaluates or saves is not capped
@@ -96,7 +97,7 @@ class PowerCap(Blockwise):
         columns = self._columns
         columns.show(frame)
         self._peers.look(frame)
-        if self._peers.changed.any():
+        if any_true(self._peers.changed):
             self._means.drop(self._peers.changed)
             columns.reset(self._peers.changed, "behind")
         enforced, default = (

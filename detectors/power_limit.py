@@ -30,6 +30,7 @@ from pipeline.distinct import distinct
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
+from pipeline.small_arrays import all_true, any_true
 
 BLOCK_S = 60.0
 LIMITS = ("enforced", "default", "requested")
@@ -126,9 +127,9 @@ class PowerLimit(Stateful):
         short = self._columns["expected"] - enforced
         holds = np.where(np.isfinite(short), (short > ROUNDING_MW) * 1.0, np.nan)
         begins, ends = self._runs.step(holds[None, :], self._columns.times_ns(frame))
-        if begins.any():
+        if any_true(begins):
             yield from self._begin(rows_where(begins[0]), enforced, requested, at)
-        if ends.any():
+        if any_true(ends):
             yield from self._end(at)
         yield from self._standing.due(at)
 
@@ -155,7 +156,9 @@ class PowerLimit(Stateful):
                 and limit - enforced[rows].min() <= ROUNDING_MW
                 and limit < usual - ROUNDING_MW
             )
-            if shared and (settled.any() or asked[rows].all() or (new & ~lowered)[rows].all()):
+            if shared and (
+                any_true(settled) or all_true(asked[rows]) or all_true((new & ~lowered)[rows])
+            ):
                 expected[rows] = limit
                 yield from self._policy(
                     self._columns.devices[int(np.flatnonzero(rows)[0])].host, limit, usual, at
@@ -203,7 +206,7 @@ class PowerLimit(Stateful):
         peers = self._peers.of(devices)
         for row in rows:
             together = np.flatnonzero((peers == peers[row]) & np.isfinite(enforced))
-            whole = len(together) > 1 and bool(low[together].all())
+            whole = len(together) > 1 and all_true(low[together])
             device = Device(devices[row].host, "node", devices[row].host) if whole else devices[row]
             yield from self._standing.holds(
                 device, self._verdict(row, whole, enforced, requested), at, self._runs.began(0, row)

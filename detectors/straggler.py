@@ -25,6 +25,7 @@ from detectors.kit.stateful import Numbers
 from pipeline.finding import SEVERITIES, Finding, Severity
 from pipeline.frame import Frame
 from pipeline.observation import Event
+from pipeline.small_arrays import any_true
 
 BLOCK_S = 60.0  # block means: neighbouring samples of a clock are too alike to be tested one by one
 # Effect-size floors and persistence. The floors are well above what silicon does by itself (its
@@ -126,13 +127,13 @@ class Straggler(Blockwise):
         columns = self._columns
         columns.show(frame)
         self._peers.look(frame)
-        if self._peers.changed.any():
+        if any_true(self._peers.changed):
             self._next_job(self._peers.changed)
         with np.errstate(divide="ignore", invalid="ignore"):
             clock = np.log(columns.wide(reading(frame, "sm_clock_megahertz")))
         used = columns.wide(reading(frame, "gpu_utilization_percent"))
         centred = self._peers.now(clock, used)
-        if centred.dropped.any():
+        if any_true(centred.dropped):
             self._means.drop(centred.dropped)
         duties = {name: columns.wide(duty(frame, name)) for name in REASONS}
         power = columns.wide(reading(frame, "power_milliwatts"))
@@ -156,7 +157,7 @@ class Straggler(Blockwise):
         yield from self._end(y, judged.share_of_limit(WARNING), at)
         self._lanes.learn(y, columns["reported_level"] > NO_LEVEL)
         woke = worked & (columns["idle"] >= IDLE_BLOCKS)
-        if woke.any():
+        if any_true(woke):
             self._next_job(woke)
         columns["idle"] = np.where(worked, 0, columns["idle"] + 1)
 
@@ -175,7 +176,7 @@ class Straggler(Blockwise):
         usual one, a reason explains it, or it does more than its peers.
         """
         here, moved = self._regime.step(means["level"])
-        if moved.any():
+        if any_true(moved):
             self._next_job(moved)
         held = np.fmax.reduce([means[name] for name in REASONS])
         loss = -np.expm1(self._lanes.job.residual(means["d"]))
@@ -230,7 +231,7 @@ class Straggler(Blockwise):
                 why = ("accepted as its new normal after a day of work",) if normal[row] else ()
                 yield from self._standing.ends(finding.device, finding.fault, at, *why)
         columns["reported_level"][good | normal] = NO_LEVEL
-        if normal.any():
+        if any_true(normal):
             self._lanes.accept(normal)
             columns.reset(normal, "history", "before")
 

@@ -28,6 +28,7 @@ from detectors.kit.stateful import Stateful
 from pipeline.finding import Action, Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 BLOCK_S = 60.0
 ACTIVE_PERCENT = 50.0  # utilisation of a GPU that works
@@ -221,7 +222,7 @@ class Throttle(Stateful):
         self._columns.show(frame)
         yield from self._standing.swapped(frame, at)
         new = self._columns.wide(self._lives.new(frame, boot_id).astype(np.float64)) > 0
-        if new.any():
+        if any_true(new):
             self._means.drop(new)
             self._columns["idle"][new] = IDLE_BLOCKS - SETTLE_BLOCKS
         ended = self._clock.turned(frame, boot_id)
@@ -266,7 +267,7 @@ class Throttle(Stateful):
         hot = (_COUNT[self._columns["over"] & RECENT] >= _BLOCKS) & np.isfinite(duty)
         for k, reason in enumerate(REASONS):
             roots: dict[Device, list[int]] = {}
-            votes = self._votes(k, np.isfinite(duty[k])) if hot[k].any() else {}
+            votes = self._votes(k, np.isfinite(duty[k])) if any_true(hot[k]) else {}
             for row in rows_where(hot[k]):
                 roots.setdefault(self._root(reason, row, votes), []).append(row)
             for device, rows in roots.items():
@@ -280,7 +281,7 @@ class Throttle(Stateful):
         for finding in self._standing.all():
             k = next(k for k, reason in enumerate(REASONS) if reason.fault == finding.fault)
             rows = self._rows_of(finding.device)
-            if len(rows) and not warm[k, rows].any():
+            if len(rows) and not any_true(warm[k, rows]):
                 yield from self._standing.ends(finding.device, finding.fault, at)
 
     def _votes(self, k: int, asked: NDArray[np.bool_]) -> dict[str, set[str]]:
@@ -333,7 +334,7 @@ class Throttle(Stateful):
         clock: NDArray[np.float64],
     ) -> Verdict:
         reason = REASONS[k]
-        page = bool((_COUNT[self._columns["far_over"][k, rows] & RECENT] >= reason.blocks).any())
+        page = any_true(_COUNT[self._columns["far_over"][k, rows] & RECENT] >= reason.blocks)
         summary = {"node": reason.node, "rack": reason.rack}.get(device.kind, reason.gpu)
         worst = sorted(rows, key=lambda row: -duty[row])
         worst_rows = [

@@ -14,6 +14,7 @@ import numpy as np
 from pipeline.align import Rows, came_from
 from pipeline.distinct import distinct
 from pipeline.frame import Device, Frame, Increments, Schema
+from pipeline.small_arrays import all_true, any_true
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,7 +122,7 @@ class Rates:
             "p99": self._p99,
         }
         epoch = np.array(self._epoch, np.str_)
-        passed = {} if np.isinf(self._passed_s).all() else {"passed_s": self._passed_s}
+        passed = {} if all_true(np.isinf(self._passed_s)) else {"passed_s": self._passed_s}
         return {**names, "epoch": epoch, "counter": counters, **samples, **passed}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -191,7 +192,7 @@ class Rates:
         np.copyto(delta, value - last)
 
         fell = known & (value < last)
-        if fell.any():
+        if any_true(fell):
             small = value <= np.maximum(RESET_FLOOR, RESET_FACTOR * self._p99[:, at])
             after, reset = self._fallen(value, last, fell, new_epoch, small)
             np.copyto(delta, after, where=fell)
@@ -204,11 +205,11 @@ class Rates:
             delta[row, at_end & fell[row]] = np.nan
 
         gap = known & ((seconds > MAX_PERIODS * period) | (seconds < MIN_PERIODS * period))
-        if gap.any():
+        if any_true(gap):
             quality[gap & (quality == OK)] = GAP
         self._implausible(delta, seconds, quality, gap)
 
-        if not known.all():
+        if not all_true(known):
             quality[observed & ~seen] = FIRST
             np.copyto(quality, MISSING, where=~observed)
             np.copyto(delta, np.nan, where=~known)
@@ -238,7 +239,7 @@ class Rates:
         rows = self._limited
         with np.errstate(divide="ignore", invalid="ignore"):
             impossible = ~gap[rows] & (delta[rows] / seconds[rows] > self._limit)
-        if impossible.any():
+        if any_true(impossible):
             row, device = np.nonzero(impossible)
             quality[rows[row], device] = IMPLAUSIBLE
             delta[rows[row], device] = np.nan

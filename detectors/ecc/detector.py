@@ -27,6 +27,7 @@ from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.observation import Event, Observation
+from pipeline.small_arrays import any_true, or_else
 
 CLEAR_READS = 10  # readings without the flag until it counts as gone
 MANY_CORRECTED = 92  # the driver's own alarm about the rate of single-bit errors
@@ -226,7 +227,7 @@ class Ecc(Stateful):
         yield from self._standing.swapped(frame, at)
         yield from self._reset(frame, boot_id, at)
         if self._registers_changed(frame) or any(
-            self._columns[name].any() for name in ("set", "run", "asked")
+            any_true(self._columns[name]) for name in ("set", "run", "asked")
         ):
             yield from self._facts(frame, at)
         yield from self._uncorrectable(frame, at)
@@ -262,14 +263,14 @@ class Ecc(Stateful):
             yield from self._standing.holds(
                 self._columns.devices[row], verdict, at, self._runs.began(number, row)
             )
-        if ends.any():
+        if any_true(ends):
             yield from self._end(at)
 
     def _reset(self, frame: Frame, boot_id: str, at: Times) -> Iterator[Finding]:
         """A new epoch: what was pending should be repaired, and what was lost is lost."""
         new = self._lives.new(frame, boot_id)
-        if new.any():
-            fresh = np.nan_to_num(self._columns.wide(new.astype(np.float64))) > 0
+        if any_true(new):
+            fresh = or_else(self._columns.wide(new.astype(np.float64))) > 0
             self._columns["survived"] |= fresh & self._columns["asked"]
             self._columns.reset(fresh, "asked", "corrected", "lost", "waits_ns")
             self._columns["life_ns"] = np.where(
@@ -305,8 +306,8 @@ class Ecc(Stateful):
         )
         pages = _increase(frame, columns, "retired_pages_double_bit")
         self._wear.add(
-            np.nan_to_num(grew["correctable"]) + np.nan_to_num(grew["uncorrectable"]),
-            np.nan_to_num(grew["uncorrectable"]) + np.nan_to_num(pages),
+            or_else(grew["correctable"]) + or_else(grew["uncorrectable"]),
+            or_else(grew["uncorrectable"]) + or_else(pages),
             at,
         )
         unread = columns.unread()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from detectors.kit.columns import Columns, Ring, rows_where
 from pipeline.clock import SECOND_NS
+from pipeline.small_arrays import any_true, or_else
 
 # XIDs that say how serious an uncorrectable error was (NVIDIA XID catalogue): not contained,
 # contained, and undecided.
@@ -77,7 +78,7 @@ class Errors:
         waiting = columns["waits_ns"] > 0
         begins = new & ~waiting
         columns["errors"] = np.where(
-            new, np.where(waiting, columns["errors"], 0) + np.nan_to_num(errors), columns["errors"]
+            new, np.where(waiting, columns["errors"], 0) + or_else(errors), columns["errors"]
         )
         columns["from_ns"] = np.where(
             begins, np.where(columns["read_ns"] > 0, columns["read_ns"], now_ns), columns["from_ns"]
@@ -85,15 +86,15 @@ class Errors:
         columns["waits_ns"] = np.where(begins, now_ns, columns["waits_ns"])
         columns["error_ns"] = np.where(new, now_ns, columns["error_ns"])
         columns["read_ns"] = np.where(np.isfinite(errors), now_ns, columns["read_ns"])
-        if columns["waits_ns"].any():
+        if any_true(columns["waits_ns"]):
             xids = self._xids()
             page = self._page(xids, now_ns)
             for row in rows_where(page | xids[CONTAINED] | self._past()):
-                yield row, bool(page[row]), bool(xids[:, row].any())
+                yield row, bool(page[row]), any_true(xids[:, row])
 
     def done(self, now_ns: Now) -> None:
         """Wait no more for those with their highest severity, or that waited long enough."""
-        if self._columns["waits_ns"].any():
+        if any_true(self._columns["waits_ns"]):
             self._columns.reset(
                 self._page(self._xids(), now_ns) | self._late(now_ns) | self._past(), "waits_ns"
             )

@@ -13,6 +13,7 @@ from detectors.ecc.facts import MAX_REMAPS, Memory
 from detectors.kit.block_clock import BlockClock
 from detectors.kit.columns import Columns, Ring
 from detectors.kit.instants import Times
+from pipeline.small_arrays import or_else
 
 HOURS, DAYS = 24, 30
 # A bank has 8 spare rows (NVIDIA GPU Memory Error Management). NVML names only classes; these are
@@ -93,10 +94,10 @@ def days_left(memory: Memory, row: int) -> float:
     if isnan(pace) or pace <= 0:
         return inf
     worst = next((rows for name, rows in MIN_SPARE.items() if getattr(memory, name)[row] > 0), 8)
-    board = MAX_REMAPS - float(np.nan_to_num(memory.uncorrectable[row]))
+    board = MAX_REMAPS - float(or_else(memory.uncorrectable[row]))
     return max(0.0, min(worst, board)) / pace
 
 
 def _whole(rows: NDArray[np.float64]) -> NDArray[np.int64]:
     """A driver may report any number: sums of a month must not overflow."""
-    return np.clip(np.nan_to_num(rows), 0, MAX_ROWS).astype(np.int64)
+    return np.clip(or_else(rows), 0, MAX_ROWS).astype(np.int64)

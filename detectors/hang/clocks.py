@@ -11,6 +11,7 @@ from detectors.hang.pauses import ALL_WAIT, WAITS, learnt
 from detectors.hang.stages import PAGED
 from detectors.kit.block_clock import Seconds
 from detectors.kit.columns import rows_where
+from pipeline.small_arrays import any_true
 
 BREAK_S = 15.0  # a stir shorter than this is no end of a pause
 # time constant of the share of time in which a job works, shorter while it is young
@@ -64,7 +65,7 @@ def pause(
     of["broken_s"] = np.where(goes_on | (of["silent_s"] == 0), 0.0, of["broken_s"] + step_s)
     of["kind"] = np.where(goes_on, kind, of["kind"])
     ended = of["broken_s"] >= BREAK_S
-    if ended.any():
+    if any_true(ended):
         # The first that paged is no habit yet; when it comes again, it is.
         first = (of["stage"] >= PAGED) & (of["paged"] == 0)
         of["paged"] += ended & (of["stage"] >= PAGED)

@@ -32,6 +32,7 @@ from pipeline.clock import SECOND_NS, Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
+from pipeline.small_arrays import any_true
 from pipeline.xid.table import xid_entry
 
 BACK_S = 30.0  # of work after which a stall is over
@@ -173,7 +174,7 @@ class Hang(Stateful):
         copies = members.count(self._activity.copies & self._columns["joined"])
         clocks.advance(members, counts, still, copies, step_s)
         clocks.pause(members, still, kind, step_s)
-        if still.any():
+        if any_true(still):
             # out_s is 0 when so many are first seen to be gone, which may be a step after they left
             gone = (of["out"] > 0) & (of["out_s"] >= EVIDENCE_S - step_s)
             xids = members.count((does >= 0) & self._fresh("xid_ns", at)) > 0

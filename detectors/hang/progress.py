@@ -14,6 +14,7 @@ from detectors.hang.pauses import ALONE, CRAWLS, learnt, report_after
 from detectors.hang.stages import STEADY, STEADY_AFTER_S
 from detectors.kit.block_clock import Seconds
 from detectors.kit.columns import Columns
+from pipeline.small_arrays import any_true
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -93,7 +94,7 @@ def crawl(members: Members, counts: Counts, still: Flags, step_s: Seconds) -> tu
     goes = low & (of["still_s"] <= STEP_S) & (of["stage"] == 0)
     of["crawl_s"] += step_s * (goes & ~(still & (of["kind"] == ALONE)))
     none = np.zeros(len(goes), np.bool_)
-    if not of["crawl_s"].any():
+    if not any_true(of["crawl_s"]):
         return none, none
     known = members.known()
     steady = (of["steady"] >= STEADY) & (of["worked_s"] >= STEADY_AFTER_S)

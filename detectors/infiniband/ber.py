@@ -30,6 +30,7 @@ from detectors.kit.stats import alpha_of, poisson_cusum, poisson_k
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Frame, schema_of
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true, or_else
 
 MINUTE_S, WINDOW_MINUTES = 60.0, 5
 SYMBOL_ERRORS = np.array([schema_of("ib_port").counter_row["symbol_errors"]])
@@ -155,7 +156,7 @@ class IbBer(Stateful):
         a bad checksum, a lower bound.
         """
         errors = self._twins.increase(frame)
-        if np.isnan(errors).any():
+        if any_true(np.isnan(errors)):
             crc = self._columns.wide(frame.increase("net_receive_crc_errors"))
             (at_end,) = saturated(frame, SYMBOL_ERRORS).astype(np.float64)
             stuck = self._columns.wide(at_end) > 0
@@ -181,7 +182,7 @@ class IbBer(Stateful):
         n = np.where(full & np.isfinite(columns["rate"]), columns["n"], np.nan)
         k, h = self._bounds()
         columns["S"] = np.minimum(poisson_cusum(columns["S"], n, k), 2 * h)
-        columns["episode"] = np.where(columns["S"] > 0, columns["episode"] + np.nan_to_num(n), 0.0)
+        columns["episode"] = np.where(columns["S"] > 0, columns["episode"] + or_else(n), 0.0)
         columns["bad_windows"] = np.where(columns["S"] > 0, columns["bad_windows"] + (n > 0), 0)
         yield from self._report(h, at)
         yield from self._end(h, np.isfinite(n), at)
@@ -208,7 +209,7 @@ class IbBer(Stateful):
     def _report(self, h: NDArray[np.float64], at: Times) -> Iterator[Finding]:
         columns = self._columns
         alarm = (columns["S"] >= h) & (columns["age"] >= SHORT[0])
-        if not alarm.any():
+        if not any_true(alarm):
             return
         self._links.look(columns.devices)
         windows = {minutes: self._recent(minutes) for minutes, _ in (SHORT, LONG)}

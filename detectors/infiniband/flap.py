@@ -21,6 +21,7 @@ from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Frame
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 AWAY_S = 25.0  # down for this long and up again is an event by itself: gpud's definition of a flap
 CALM_S = 90.0  # up for this long ends an event: the 64-bit counters are up to a minute old
@@ -135,7 +136,7 @@ class IbFlap(Stateful):
             & ~columns["counted"]
             & (by_counter | (active & (columns["away_s"] >= AWAY_S)))
         )
-        if not event.any():
+        if not any_true(event):
             return
         columns["counted"] |= event
         for row in rows_where(event):
@@ -204,7 +205,7 @@ class IbFlap(Stateful):
         now_ns = self._columns.each(at.mono_ns)
         fresh = (events[0] > 0) & (now_ns - events[0] <= TOGETHER_S * 1e9)
         switch = fresh & (links.of_leaf(fresh & links.reports) >= SWITCH_PORTS)
-        if switch.any():
+        if any_true(switch):
             events[:-1, switch] = events[1:, switch]
             events[-1, switch] = 0
 

@@ -36,6 +36,7 @@ from pipeline.clock import Instant
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 DOWN_S = 240.0  # time to check: the four minutes of gpud's check
 # while a job runs on its node, which may fail without it: a retraining link is back by then, and
@@ -149,7 +150,7 @@ class IbLink(Stateful):
         booted = np.full(len(columns), seconds == 0)  # the first frame of a boot: links retrain
         if (unread := columns.unread()) is not None:
             booted &= ~unread
-        if booted.any():
+        if any_true(booted):
             columns.reset(booted, "down_s", "off_s", "absent_s", "together")
         state, declared = columns.wide(frame.gauge("state")), columns.wide(frame.gauge("expected"))
         expected = np.where(np.isfinite(declared), declared == 1, columns["active"])
@@ -177,7 +178,7 @@ class IbLink(Stateful):
                 seen, np.where(bad, columns[name] + seconds, 0.0), columns[name]
             )
         columns["slow_ns"] = np.where(columns["slow_s"] <= seconds, now_ns, columns["slow_ns"])
-        reload = self._most_of_node(absent, seen & expected) if absent.any() else absent
+        reload = self._most_of_node(absent, seen & expected) if any_true(absent) else absent
         columns["together"] = np.where(
             seen, absent & (columns["together"] | reload), columns["together"]
         )
@@ -256,7 +257,7 @@ class IbLink(Stateful):
         )
         gone = columns["absent_s"] >= np.where(columns["together"], GONE_S, ABSENT_S)
         bad = (down | off | gone | slow) & read
-        if not bad.any():
+        if not any_true(bad):
             return
         bad &= self._links.reports | ~self._links.across(
             bad, unseen=False
@@ -285,7 +286,7 @@ class IbLink(Stateful):
 
     def _upstream(self, whole: NDArray[np.bool_], at: Times) -> Iterator[Finding]:
         """The switches and rails whose ports are down together."""
-        if not whole.any():
+        if not any_true(whole):
             return
         devices, quiet = self._columns.devices, self._quiet_hosts()
         for one in upstream.lost(self._links, whole, self._columns["down_s"]):

@@ -11,6 +11,7 @@ from detectors.kit.columns import Columns
 from detectors.kit.roll import Roll
 from pipeline.frame import Device, Frame, schema_of
 from pipeline.rates import OK, RESET, SATURATED
+from pipeline.small_arrays import any_true
 
 ACTIVE = (4, 5)  # PortState active and active_defer, IBTA volume 1, 14.2.5.6
 ABSENT = 16
@@ -54,7 +55,7 @@ class Twins:
         classic = columns.wide(usable(frame, self._rows, at_least=at_least))
         shown = frame.observed[self._twins]
         known = [columns[f"twin_{names[k]}"] for k in self._with.tolist()]
-        if not shown.any() and not any(trust.any() for trust in known):
+        if not any_true(shown) and not any(any_true(trust) for trust in known):
             return classic
         shown = columns.wide(shown.astype(np.float64)) > 0
         trusts = np.where(shown, TRUST_FRAMES, np.maximum(np.stack(known) - 1, 0))

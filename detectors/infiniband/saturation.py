@@ -19,6 +19,7 @@ from detectors.kit.stateful import Stateful
 from pipeline.finding import Finding
 from pipeline.frame import Frame, schema_of
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 FAULT = "counter_saturated"
 # Counters of the classical PortCounters set that raise findings; each sticks at its
@@ -83,7 +84,7 @@ class IbSaturation(Stateful):
         columns = self._columns
         columns.show(frame)
         before, blind = columns["stuck"], saturated(frame, COUNTERS)
-        if blind.any():
+        if any_true(blind):
             blind[WITH_TWIN] &= ~frame.observed[TWINS]
         unread = columns.wide((~frame.observed[COUNTERS]).astype(np.float64)) != 0
         at_end = columns.wide(blind.astype(np.float64)) > 0

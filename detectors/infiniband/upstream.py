@@ -15,6 +15,7 @@ from detectors.kit.columns import rows_where
 from detectors.kit.findings import Verdict
 from pipeline.finding import Severity
 from pipeline.frame import Device
+from pipeline.small_arrays import any_true
 
 SWITCH_S = 900.0  # a leaf switch is given the time of a reboot
 STOPPED_S = 60.0  # unless the jobs behind it have sent nothing since: none survives that
@@ -44,7 +45,7 @@ def whole(links: Links, down_s: Floats, host: NDArray[np.int64]) -> Bools:
     down = down_s > 0
     count = links.of_leaf(down)
     enough = down & (count >= SWITCH_PORTS)
-    if not enough.any():
+    if not any_true(enough):
         return enough
     most = 2 * count >= links.of_leaf(np.ones(len(down), np.bool_))
     return enough & np.where(links.on_rail, _rails(links, down_s, host), most)

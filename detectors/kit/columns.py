@@ -17,6 +17,7 @@ from detectors.kit.steps import Steps
 from pipeline.align import Rows
 from pipeline.distinct import distinct
 from pipeline.frame import Device, Frame
+from pipeline.small_arrays import all_true, any_true, or_else
 
 # Columns whose name in a snapshot is not that in the code: snapshots of earlier versions have them.
 STORED_AS = {
@@ -215,7 +216,7 @@ class Columns:
         Of steps (detectors/kit/steps.py) those of the rows, 0 where nothing was read.
         """
         if isinstance(values, Steps):
-            return np.nan_to_num(self.wide(values.rows)) if self._shows(values) else values.frame
+            return or_else(self.wide(values.rows)) if self._shows(values) else values.frame
         return values[self.nodes()] if isinstance(values, np.ndarray) else values
 
     def _shows(self, steps: Steps) -> bool:
@@ -260,7 +261,7 @@ class Columns:
     def by_node(self, rows: NDArray[np.bool_]) -> int | NDArray[np.bool_]:
         """Whether a mask holds for any row; of joined nodes (node in sight,)."""
         if self._roll is None:
-            return int(rows.any())
+            return int(any_true(rows))
         found = np.zeros(len(self._roll.now), np.bool_)
         found[self.nodes()[rows]] = True
         return found
@@ -276,7 +277,7 @@ class Columns:
 
     def reset(self, rows: NDArray[np.bool_] | NDArray[np.intp], *names: str) -> None:
         """Give these rows of these columns (all, where none is named) their first values again."""
-        whole = rows.dtype == np.bool_ and bool(rows.all())  # much faster than choosing all of them
+        whole = rows.dtype == np.bool_ and all_true(rows)  # much faster than choosing all of them
         for name in names or self._fills:
             self._arrays[name][... if whole else (..., rows)] = self._fills[name].fill
 
@@ -396,7 +397,7 @@ def rows_where(mask: NDArray[np.bool_]) -> Iterator[int]:
     """Row numbers where a mask holds, as plain integers: the only loop over devices
     that a detector should need.
     """
-    return iter(np.flatnonzero(mask).tolist())
+    return iter(mask.nonzero()[0].tolist())
 
 
 def _key(name: str) -> str:

@@ -13,6 +13,7 @@ from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Frame
 from pipeline.node_times import NodeTimes
+from pipeline.small_arrays import all_true, any_true
 
 MAX_BLOCKS = 10_000  # a longer gap than this many blocks counts as this many
 
@@ -85,8 +86,8 @@ class _Last(NamedTuple):
                 known[node] = boot
             boots = tuple(known)
         late = ~first & ~booted & (times.mono_ns <= last_ns)
-        if late.any():
-            if late.all():
+        if any_true(late):
+            if all_true(late):
                 return self, None
             raise ValueError("nodes whose frame comes twice or late are joined with others")
         mono_ns = times.mono_ns
@@ -136,7 +137,7 @@ class NodeClock:
             boots[node] = ""
         kept_ns, known = last.mono_ns.copy(), last.known.copy()
         kept_ns[now], known[now] = now_ns, True
-        self._last = _Last(kept_ns, tuple(boots) if first.any() else last.boots, known)
+        self._last = _Last(kept_ns, tuple(boots) if any_true(first) else last.boots, known)
         return Since(now_ns, last_ns, first, np.zeros(len(now), np.bool_))
 
     def state(self) -> State:

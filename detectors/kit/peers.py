@@ -23,6 +23,7 @@ from pipeline.align import fresh
 from pipeline.distinct import numbered
 from pipeline.frame import Device, Frame
 from pipeline.job_names import base
+from pipeline.small_arrays import any_true, or_else
 
 ACTIVE_PERCENT = 50.0  # utilisation from which a GPU counts as working
 MIN_PEERS = 4  # active peers that a median within a node needs
@@ -105,16 +106,16 @@ class Peers:
         only when something differs.
         """
         settings = self._columns["settings"]
-        now = np.stack([self._columns.wide(reading(frame, name)) for name in SETTINGS])
+        now = np.array([self._columns.wide(reading(frame, name)) for name in SETTINGS])
         differs = np.isfinite(now) & (
             now != settings
         )  # a setting that is not read this time still holds
         moved = (self._columns.all_devices, self.jobs.version)
         self.changed = np.zeros(len(self._columns), np.bool_)
-        if differs.any() or moved[0] is not self._seen[0] or moved[1] != self._seen[1]:
+        if any_true(differs) or moved[0] is not self._seen[0] or moved[1] != self._seen[1]:
             self._columns["settings"] = np.where(differs, now, settings)
             before, self._seen = self._seen[1], moved
-            self._regroup(before, settings_differ=bool(differs.any()))
+            self._regroup(before, settings_differ=any_true(differs))
             self.changed |= (differs & np.isfinite(settings)).any(axis=0)
         seen, here, unread = (
             self._columns["seen_ns"],
@@ -223,7 +224,7 @@ class Peers:
         if settings_differ:
             self._alike = places.model
             # NaN is unlike itself, and no setting is infinite
-            for values in np.nan_to_num(self._columns.whole("settings"), nan=-np.inf):
+            for values in or_else(self._columns.whole("settings"), -np.inf):
                 self._alike = _together(self._alike, numbered(values)[1])
         self._group, self._least = grouped(self._job_numbers, self._alike, places.host)
         self.changed = self._columns.here(changed)

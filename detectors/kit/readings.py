@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.frame import Frame
+from pipeline.small_arrays import all_true, any_true
 
 # By the unit that a field's name ends in: the lowest and the highest value that is believed. Far
 # beyond any board sold; what lies outside are the marks of drivers and tools for "no value": -1,
@@ -49,7 +50,7 @@ def reading(frame: Frame, name: str) -> NDArray[np.float64]:
         low, high = _bounds(name)
         x = frame.gauge(name)
         believed = (x >= low) & (x <= high)
-        made = frame.made[name] = x if believed.all() else _kept(np.where(believed, x, np.nan))
+        made = frame.made[name] = x if all_true(believed) else _kept(np.where(believed, x, np.nan))
     return made
 
 
@@ -73,7 +74,7 @@ def _duty(frame: Frame, reason: str, counter: str) -> NDArray[np.float64]:
     share = np.where(share <= IMPOSSIBLE, np.clip(share, 0.0, 1.0), np.nan)
     mask = reading(frame, "clock_event_reasons")
     instead = ~frame.counter(counter)[1] & np.isfinite(mask)
-    if instead.any():
+    if any_true(instead):
         share[instead] = (mask[instead].astype(np.int64) & REASON_BITS[reason]) != 0
     return share
 

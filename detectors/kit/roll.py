@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.finding import Finding
+from pipeline.small_arrays import any_true
 
 Nodes = NDArray[np.intp]
 EVERYBODY = nullcontext()  # nobody is out of sight
@@ -128,7 +129,7 @@ class Roll:
         if names is not self._shown[0]:
             self.know(names)
             numbers = np.array([self._number[name] for name in names], np.intp)
-            if (np.diff(numbers) <= 0).any():
+            if any_true(np.diff(numbers) <= 0):
                 raise ValueError("nodes are joined in another order than before")
             self._shown = names, numbers
         if len(self._all) != len(self.names):

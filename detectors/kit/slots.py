@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeline.frame import Device, Frame
 from pipeline.gpu_state import GpuState
+from pipeline.small_arrays import any_true
 
 KINDS = ("gpu", "ib_port")
 
@@ -62,7 +63,7 @@ class Slots:
 
 
 def _is_read(frame: Frame, row: int) -> bool:
-    return bool(np.isfinite(frame.gauges[:, row]).any())
+    return any_true(np.isfinite(frame.gauges[:, row]))
 
 
 def _slot(device: Device) -> tuple[str, ...] | None:

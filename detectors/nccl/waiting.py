@@ -12,6 +12,7 @@ import numpy as np
 from detectors.nccl.communicators import Joined, count
 from detectors.nccl.order import compared, nearest
 from pipeline.nccl.member import WHOLE, Counts, Member, Operation
+from pipeline.small_arrays import any_true
 
 
 class Rank(NamedTuple):
@@ -181,14 +182,14 @@ def _by_launches(found: Waiting, members: dict[int, Member]) -> None:
         below = [Before(found.key, places[j]) for j in np.flatnonzero(near[i])]
         for n in ranks[place]:
             found.wait(Rank(n), *below)
-        if ahead[:, i].any():
+        if any_true(ahead[:, i]):
             found.wait(Before(found.key, place), *map(Rank, ranks[place]))
-        if ahead[i].any():
+        if any_true(ahead[i]):
             found.pending += ranks[place]
-        elif ahead[:, i].any():
+        elif any_true(ahead[:, i]):
             found.behind += ranks[place]
-    tops = [i for i in range(len(places)) if not ahead[:, i].any()]
-    _crossed(found, ranks, [i for i in tops if crossed[i, tops].any()])
+    tops = [i for i in range(len(places)) if not any_true(ahead[:, i])]
+    _crossed(found, ranks, [i for i in tops if any_true(crossed[i, tops])])
     if found.gone:
         hub = Before(found.key, (("gone", 0),))
         for n in [n for i in tops for n in ranks[places[i]]] or list(members):

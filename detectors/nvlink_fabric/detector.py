@@ -30,6 +30,7 @@ from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 CLEAR_S = 60  # so long a condition must be gone
 READ_NS = 120 * SECOND_NS  # a GPU whose NVLinks were not read for so long may be gone
@@ -123,17 +124,17 @@ class NvLinkFabric(Stateful):
         began = columns.wide(self._lives.new(frame, boot_id).astype(float)) > 0
         if seconds is None:
             return
-        if began.any():
+        if any_true(began):
             columns.reset(began, "run", "registered")
         self._learn_links(frame, at)
-        if not np.isfinite(frame.gauge("fabric_state")).any():
+        if not any_true(np.isfinite(frame.gauge("fabric_state"))):
             return
         report = report_of(frame).wide(columns)
         columns["registered"] |= report.state == COMPLETED
         columns["ever"] |= report.state == COMPLETED
         columns["registers"] |= report.known()
         holding = holds(report, columns["registered"], self._expected(report))
-        if not ((holding > 0).any() or columns["run"].any() or columns["set"].any()):
+        if not (any_true(holding > 0) or any_true(columns["run"]) or any_true(columns["set"])):
             return
         weight = columns.each(milliseconds(seconds))
         self._runs.step(holding, columns.times_ns(frame), weight)
@@ -149,7 +150,7 @@ class NvLinkFabric(Stateful):
             rows &= columns["linked"] & ~columns["split"]
             rows &= now.mono_ns - columns["links_ns"] <= READ_NS
             if rows.sum() >= MIN_GPUS:
-                registers = bool((rows & columns["registers"]).any())
+                registers = any_true(rows & columns["registers"])
                 found = verdict(node, seconds, int(rows.sum()), registers=registers)
                 yield from self._standing.holds(
                     node, found, at, now.time_ns - round(seconds * SECOND_NS)

@@ -18,6 +18,7 @@ from detectors.kit.stateful import Component
 from pipeline.clock import SECOND_NS
 from pipeline.frame import Device
 from pipeline.observation import Observation
+from pipeline.small_arrays import any_true
 
 # A restart takes its start-up only, of a minute or two; its group has processes meanwhile.
 STOPPED_S = 120
@@ -53,7 +54,7 @@ class Service:
             if row is not None:
                 columns["ran"][row], columns["stopped_ns"][row] = False, 0
         for frame in observation.frames:
-            if frame.kind != "node" or not np.isfinite(frame.gauge(COLUMN)).any():
+            if frame.kind != "node" or not any_true(np.isfinite(frame.gauge(COLUMN))):
                 continue
             columns.show(frame)
             runs = columns.wide(frame.gauge(COLUMN))

@@ -16,6 +16,7 @@ from detectors.nvlink_fabric.conditions import CONDITIONS, MANAGER, details
 from detectors.nvlink_fabric.report import Report
 from pipeline.finding import Severity
 from pipeline.frame import Device
+from pipeline.small_arrays import any_true
 
 MIN_SHARE, MIN_GPUS = 0.5, 2  # of a node's GPUs: then it is the node's fabric
 MAX_NAMED = 8  # GPUs in the evidence
@@ -50,7 +51,7 @@ class Lasting:
         enough = max(MIN_GPUS, ceil(MIN_SHARE * len(rows)))
         worst = [row for row in rows if self.grave[row]]
         severity: Severity = "page" if len(worst) >= enough else "ticket"
-        found = worst if severity == "page" else [r for r in rows if self.is_set[:, r].any()]
+        found = worst if severity == "page" else [r for r in rows if any_true(self.is_set[:, r])]
         if len(found) < enough:
             return None
         number = _first(self.is_set[:, found].sum(axis=1) > 0)
@@ -70,7 +71,7 @@ class Lasting:
     def of_gpu(self, row: int) -> Iterator[Timed]:
         """Of the gravest condition of each fault of a GPU."""
         for fault, numbers in BY_FAULT.items():
-            if not self.is_set[numbers, row].any():
+            if not any_true(self.is_set[numbers, row]):
                 continue
             number = numbers[_first(self.is_set[numbers, row])]
             one = CONDITIONS[number]

@@ -26,6 +26,7 @@ from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event
+from pipeline.small_arrays import any_true
 
 BLOCK_S = 60.0
 FAULT = "outlier"
@@ -140,7 +141,7 @@ class Outlier(Blockwise):
         columns = self._columns
         columns.show(frame)
         self._peers.look(frame)
-        if self._peers.changed.any():
+        if any_true(self._peers.changed):
             self._means.drop(self._peers.changed)
             columns.reset(self._peers.changed, "history")
         columns["least"] = np.fmin(

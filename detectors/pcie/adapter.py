@@ -21,6 +21,7 @@ from detectors.kit.stateful import Component
 from detectors.kit.stats import grouped_median
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
+from pipeline.small_arrays import any_true
 
 WIDTH, GENERATION = "pcie/width", "pcie/generation"
 RULES = (("width", WIDTH, "lanes"), ("generation", GENERATION, "generation"))  # gauge, fault, unit
@@ -70,13 +71,13 @@ class AdapterLinks:
             np.stack([columns.wide(reading(frame, f"pcie_{gauge}_{end}")) for gauge, *_ in RULES])
             for end in ("current", "maximum")
         )
-        if not np.isfinite(now).any():
+        if not any_true(np.isfinite(now)):
             return
         usual = self._usual(now)
         best = columns["best"] = np.fmax(columns["best"], now)
         should = np.fmin(np.fmax(best, usual), most)
         slow = now < should
-        if not (slow.any() or columns["run"].any() or columns["set"].any()):
+        if not (any_true(slow) or any_true(columns["run"]) or any_true(columns["set"])):
             return
         holds = np.where(np.isfinite(now) & np.isfinite(most), slow, np.nan)
         now_ms = columns.each(milliseconds(seconds))

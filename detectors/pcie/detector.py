@@ -26,6 +26,7 @@ from detectors.pcie.adapter import GENERATION, WIDTH, AdapterLinks
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event, Observation
+from pipeline.small_arrays import or_else
 from pipeline.xid.counts import HISTORY_NS
 
 BLOCK_S = 60.0
@@ -315,7 +316,7 @@ def allowed_replays(
     """
     known = np.isfinite(generation)
     per_lane = np.array(list(REPLAYS_PER_LANE.values()))[
-        np.clip(np.nan_to_num(generation), 3, 6).astype(np.int64) - 3
+        np.clip(or_else(generation), 3, 6).astype(np.int64) - 3
     ]
     allowed: NDArray[np.float64] = np.where(known, np.ceil(width * per_lane), np.nan)
     return allowed
@@ -323,4 +324,4 @@ def allowed_replays(
 
 def _sum(total: NDArray[np.float64], more: NDArray[np.float64]) -> NDArray[np.float64]:
     """A sum that is NaN only until something was observed."""
-    return np.where(np.isfinite(more), np.nan_to_num(total) + more, total)
+    return np.where(np.isfinite(more), or_else(total) + more, total)

@@ -26,6 +26,7 @@ from detectors.slow_node.past import Past
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
 from pipeline.observation import Event
+from pipeline.small_arrays import any_true, or_else
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -177,7 +178,7 @@ class SlowNode(Blockwise):
 
     def _begin(self, rows: Flags) -> None:
         """Another past for these rows."""
-        if rows.any():
+        if any_true(rows):
             for past in (self._among, self._recent, self._own, self._level):
                 past.forget(rows)
             self._places.reset(rows, "elsewhere", "together", "asked")
@@ -200,7 +201,7 @@ class SlowNode(Blockwise):
     def _others(self, minute: Minute) -> Others:
         known: dict[object, int] = {}
         numbers = [-1 if key is None else known.setdefault(key, len(known)) for key in minute.keys]
-        group = np.nan_to_num(self._places.wide(np.array(numbers, np.float64)), nan=-1.0)
+        group = or_else(self._places.wide(np.array(numbers, np.float64)), -1.0)
         group = group.astype(np.int64)
         works = np.isfinite(minute.clock)
         members, working = (
@@ -363,5 +364,5 @@ def _verdict(severity: Severity, summary: str, evidence: tuple[str, ...], lost: 
 
 def _unexplained(r: Floats, held: Floats) -> Floats:
     """NaN where a reason that holds the clocks back explains half of what is lost."""
-    lost = -np.expm1(np.minimum(np.nan_to_num(r), 0.0))
-    return np.where(np.nan_to_num(held) > np.fmax(MIN_DUTY, EXPLAINS * lost), np.nan, r)
+    lost = -np.expm1(np.minimum(or_else(r), 0.0))
+    return np.where(or_else(held) > np.fmax(MIN_DUTY, EXPLAINS * lost), np.nan, r)

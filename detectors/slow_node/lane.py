@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from detectors.kit.baseline import Limit, runs
 from detectors.kit.columns import Columns
 from detectors.slow_node.past import FLOOR, Past
+from pipeline.small_arrays import or_else
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -61,7 +62,7 @@ class Lane:
         """
         r = clock - self.usual("clock")
         more_load = np.maximum(load - self.usual("load"), 0.0)
-        more_heat = np.nan_to_num(np.maximum(heat - self.usual("heat"), 0.0))
+        more_heat = or_else(np.maximum(heat - self.usual("heat"), 0.0))
         explained = np.where(capped > CAPPED, PER_LOAD * more_load + PER_KELVIN * more_heat, 0.0)
         return r + explained
 

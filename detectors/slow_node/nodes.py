@@ -14,6 +14,7 @@ from detectors.kit.peers import MIN_PEERS, Peers
 from detectors.kit.readings import duty, reading
 from detectors.kit.stats import grouped_median
 from pipeline.frame import Frame
+from pipeline.small_arrays import or_else
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -81,7 +82,7 @@ class Nodes:
             "capped": columns.wide(duty(frame, "power_cap")),
             "held": np.fmax.reduce([columns.wide(duty(frame, name)) for name in REASONS]),
             "asked": np.where(
-                np.isfinite(mask), (np.nan_to_num(mask).astype(np.int64) & ASKED) != 0, np.nan
+                np.isfinite(mask), (or_else(mask).astype(np.int64) & ASKED) != 0, np.nan
             ),
         }
         self._means.add(**{name: np.where(works, x, np.nan) for name, x in samples.items()})
@@ -119,7 +120,7 @@ class Nodes:
         devices = columns.devices
         first = np.full(nodes + 1, -1)
         first[node[::-1]] = np.arange(len(node))[::-1]  # the last is that of no node
-        settings = np.nan_to_num(columns["settings"][:, first[:-1]], nan=-1.0).T.tolist()
+        settings = or_else(columns["settings"][:, first[:-1]], -1.0).T.tolist()
         for place, row in enumerate(first[:-1].tolist()):
             gpu = devices[row]
             if row >= 0 and (job := self._peers.jobs.of(gpu.host, gpu.id)):

@@ -247,7 +247,9 @@ class Starvation(Blockwise):
         latency_alone = (codes == CODE["data"]) & (seen != codes) & (reported != codes)
         unmeasured = latency_alone | (codes == CODE["nothing"])
         recent = np.count_nonzero(columns["codes"] == codes, axis=0)
-        due = (codes > 0) & np.where(unmeasured, columns["run"] >= UNMEASURED_AFTER, recent >= AFTER)
+        due = (codes > 0) & np.where(
+            unmeasured, columns["run"] >= UNMEASURED_AFTER, recent >= AFTER
+        )
         columns["absent"] = np.where(codes == reported, 0, columns["absent"] + 1)
         other = codes != reported
         ends = (reported > 0) & other & ((columns["absent"] >= CLEAR) | due)

@@ -17,6 +17,7 @@ from detectors.kit.columns import Columns
 from detectors.kit.readings import per_second
 from pipeline.catalog.storage import DISK, MOUNT
 from pipeline.frame import Device, Frame
+from pipeline.small_arrays import or_else
 
 # Of each kind: what is done, the counter of its number, that of its time, and the unit of that.
 PARTS = {
@@ -89,9 +90,7 @@ class Storage:
             columns[f"s_{what}"] = columns[f"s_{what}"] + np.where(known, s, 0.0)
             fresh |= known
         for name, counter, unit in MORE[self.kind]:
-            columns[name] = columns[name] + np.nan_to_num(
-                columns.wide(per_second(frame, counter) * unit)
-            )
+            columns[name] = columns[name] + or_else(columns.wide(per_second(frame, counter) * unit))
         columns["count"] = columns["count"] + fresh
 
     def slowest(self) -> dict[str, Slow]:

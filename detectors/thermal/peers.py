@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from detectors.kit.groups import Groups
 from pipeline.frame import Device
+from pipeline.small_arrays import any_true
 
 Floats = NDArray[np.float64]
 MIN_PEERS = 3
@@ -36,7 +37,7 @@ class NodePeers:
 
     def beside(self, rows: NDArray[np.bool_], devices: tuple[Device, ...]) -> NDArray[np.bool_]:
         """The rows of nodes in which one of these rows is, (row,)."""
-        if not rows.any():
+        if not any_true(rows):
             return rows
         host = self._hosts.of(devices)
         return np.asarray((np.bincount(host, rows) > 0)[host])
@@ -49,7 +50,7 @@ class NodePeers:
         """
         T, slope, drawn, heated = state  # noqa: N806 - kelvin
         found = np.zeros(len(asked), np.bool_)
-        if not asked.any():
+        if not any_true(asked):
             return found
         host = self._hosts.of(devices)
         order = np.argsort(host, kind="stable")

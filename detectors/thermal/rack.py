@@ -22,6 +22,7 @@ from detectors.kit.stats import alpha_of, grouped_median, median_of
 from detectors.thermal.steady import KELVIN_PER_WATT, MAX_CHANGE, MINUTE_S, Steady
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
+from pipeline.small_arrays import any_true, or_else
 
 # Proposed limits, not calibrated on hardware. A rise counts over ten minutes, and only with a level
 # that the room does not reach by itself: compressors switch each 4 to 60 minutes and move the inlet
@@ -129,7 +130,7 @@ class ThermalRack(Blockwise):
     def _take(self, frame: Frame, boot_id: str) -> None:
         self._steady.sample(frame, boot_id)
         changed = self._software.changed()
-        if changed.any():
+        if any_true(changed):
             self._new_software(changed)
 
     def _new_software(self, rows: NDArray[np.bool_]) -> None:
@@ -218,7 +219,7 @@ class ThermalRack(Blockwise):
         ):
             places[name] = np.where(here, np.where(holds, places[name] + 1, 0), places[name])
         seen = np.isfinite(warm) | np.isfinite(fast)
-        calm = (np.nan_to_num(warm) < risen / 2) & (np.nan_to_num(fast) < most_fast / 2)
+        calm = (or_else(warm) < risen / 2) & (or_else(fast) < most_fast / 2)
         places["good"] = np.where(seen, np.where(calm, places["good"] + 1, 0), places["good"])
         bad = (places["above"] >= ABOVE_MINUTES) | (places["rising"] >= RISE_HOLDS)
         for row in rows_where(bad & seen):
@@ -241,7 +242,7 @@ class ThermalRack(Blockwise):
 
         The hour before teaches nothing: a slow rise must not make itself usual.
         """
-        past = np.sort(np.nan_to_num(self._places["swings"][1:]), axis=0)
+        past = np.sort(or_else(self._places["swings"][1:]), axis=0)
         known = np.isfinite(self._places["swings"]).sum(axis=0) >= LEARNT_HOURS
         swing = SWING * past[-2]
         level = ALONE_ABOVE if alone else 1.0
@@ -259,7 +260,7 @@ class ThermalRack(Blockwise):
         places["highest"] = np.where(bad, 0.0, np.fmax(places["highest"], warm))
         places["minutes"] = np.where(bad, 0, places["minutes"] + np.isfinite(warm))
         over = places["minutes"] >= HOUR_MINUTES
-        if over.any():
+        if any_true(over):
             moved = np.concatenate((places["highest"][None, :], places["swings"][:-1]))
             places["swings"] = np.where(over, moved, places["swings"])
             places.reset(over, "highest", "minutes")

@@ -23,6 +23,7 @@ from detectors.kit.stats import alpha_of, peer_deviation
 from detectors.thermal.steady import MINUTE_S, Minute, Steady
 from pipeline.finding import Finding
 from pipeline.frame import Frame
+from pipeline.small_arrays import any_true
 
 HALF_LIFE = 3 * 1440.0  # minutes
 # A GPU that is not known yet: 50 C at 300 W, 0.055 K/W.
@@ -149,7 +150,7 @@ class ThermalResistance(Blockwise):
         alone = ~wide & (in_host[host] < MIN_IN_NODE)
         by_rack = (
             peer_deviation(r, np.where(wide, rack, -1), len(self._racks.names), MIN_IN_RACK)
-            if wide.any()
+            if any_true(wide)
             else r
         )
         return np.where(
@@ -188,7 +189,7 @@ class ThermalResistance(Blockwise):
 
     def _end(self, r: NDArray[np.float64], at: Times) -> Iterator[Finding]:
         columns, reported = self._columns, self._columns["reported"]
-        if not reported.any():
+        if not any_true(reported):
             return
         columns["good"] = np.where(
             np.isfinite(r),

@@ -44,6 +44,7 @@ from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
 from pipeline.gpu_state import GpuState
 from pipeline.observation import Event, Observation
+from pipeline.small_arrays import any_true, or_else
 from pipeline.xid.counts import HISTORY_NS
 from pipeline.xid.table import xid_entry, xid_words
 
@@ -156,7 +157,7 @@ class Xid(Stateful):
         """
         columns = self._columns
         if self._open.all() or any(
-            columns[name].any() for name in ("run", "set", "gone", "recovery")
+            any_true(columns[name]) for name in ("run", "set", "gone", "recovery")
         ):
             return 0
         due = [self._due_ns(finding) for finding in self._standing.all()]
@@ -172,7 +173,7 @@ class Xid(Stateful):
         for one in (*GONE, float(GpuState.PASSTHROUGH)):
             stirred |= state == one
         unknown = np.isnan(state)
-        if unknown.any():
+        if any_true(unknown):
             stirred[unknown] |= np.isnan(frame.gauges[:, unknown]).all(axis=0)
         return stirred
 
@@ -366,9 +367,7 @@ class Xid(Stateful):
         )
         gone = np.logical_or.reduce([state == one for one in GONE])
         columns["gone"] = np.where(np.isfinite(state), gone, columns["gone"])
-        columns["recovery"] = np.where(
-            np.isfinite(action), np.nan_to_num(action), columns["recovery"]
-        )
+        columns["recovery"] = np.where(np.isfinite(action), or_else(action), columns["recovery"])
         _, ends = self._runs.step(
             np.where(np.isfinite(action), (action > 0) * 1.0, np.nan)[None, :], frame.time_ns
         )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.small_arrays import all_true
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -81,6 +83,6 @@ def from_words(words: NDArray[np.uint64], whole: NDArray[np.bool_]) -> NDArray[n
     float64.
     """
     values = words.view(np.int64).astype(np.float64)
-    if not whole.all():
+    if not all_true(whole):
         np.copyto(values, words.view(np.float64), where=~whole)
     return values

@@ -27,6 +27,7 @@ from pipeline.catalog import KINDS
 from pipeline.frame import Device, Frame, schema_of, whole_microseconds
 from pipeline.observation import Observation
 from pipeline.plain import plain_device
+from pipeline.small_arrays import all_true
 from pipeline.sound_json import sound_json
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def encode_groups(stacks: Sequence[Encoded]) -> tuple[list[Bits], list[Words]]:
         group = [stacks[number] for number in numbers]
         rows = np.concatenate([stack.words for stack in group], axis=1)
         moves = (rows[1:] != rows[:-1]).any(axis=0)
-        full = [bool(stack.seen.all()) for stack in group]
+        full = [all_true(stack.seen) for stack in group]
         bits += [*(stack.whole for stack in group), moves, np.array(full)]
         bits += [stack.seen for stack, all_seen in zip(group, full, strict=True) if not all_seen]
         words += [rows[:1], differences(rows)[1:, moves]]

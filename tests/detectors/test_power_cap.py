@@ -82,9 +82,7 @@ def test_a_job_that_evaluates_in_between_hides_nothing(node: Feed) -> None:
 def test_a_clock_that_wanders_is_behind_in_the_mean(node: Feed) -> None:
     """5 % behind and as fast as the others, minute by minute."""
     findings = [
-        finding
-        for clock in (0.95, 0.995) * 5
-        for finding in node.run(60, **work(0.6, clock=clock))
+        finding for clock in (0.95, 0.995) * 5 for finding in node.run(60, **work(0.6, clock=clock))
     ]
     assert open_findings(findings) == [("gpu", "GPU-n1-2", FAULT, "ticket")]
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.small_arrays import or_else
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -46,7 +48,7 @@ def poisson_cusum(
     [0.5, 5.5, 0.5]
     """
     step = np.minimum(n, 3 * k + 3) - k
-    return np.where(np.isfinite(step), np.maximum(0.0, S + np.nan_to_num(step)), S)
+    return np.where(np.isfinite(step), np.maximum(0.0, S + or_else(step)), S)
 
 
 def bernoulli_steps(p0: float, p1: float) -> tuple[float, float]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.small_arrays import any_true
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -38,7 +40,7 @@ def cusum(
         step += S[at]
         np.clip(step, 0.0, 2.0 * h, out=after[at])
         missing = np.isnan(step)
-        if missing.any():
+        if any_true(missing):
             np.copyto(after[at], S[at], where=missing)
     return after
 

@@ -24,10 +24,13 @@ class GroupSums:
     def __init__(self, group: NDArray[np.intp]) -> None:
         self.order = np.argsort(group, kind="stable")
         inner = group[self.order]
-        self._starts = np.flatnonzero(np.diff(inner, prepend=-1))
+        begins = np.ones(len(group), np.bool_)
+        np.not_equal(inner[1:], inner[:-1], out=begins[1:])
+        self._starts = begins.nonzero()[0]
         self.groups: NDArray[np.intp] = inner[self._starts]  # ascending
         self.first: NDArray[np.intp] = self.order[self._starts]  # row of each
-        self.count = np.diff(self._starts, append=len(group)).astype(np.float64)
+        ends = np.append(self._starts[1:], len(group))[: len(self._starts)]
+        self.count = (ends - self._starts).astype(np.float64)
 
     def of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sums of values (..., row), (..., group)."""

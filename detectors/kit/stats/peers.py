@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.small_arrays import all_true, any_true
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -41,7 +43,7 @@ def median_of(values: NDArray[np.float64]) -> float:
     >>> median_of(np.array([1.0, 4.0, 2.0, 3.0]))
     2.5
     """
-    if np.isnan(values).any():
+    if any_true(np.isnan(values)):
         return float("nan")
     return float(row_medians(values[None].copy(), np.array([len(values)]))[0])
 
@@ -91,7 +93,7 @@ def grouped_median(
     ([2.0, 8.0, nan], [2, 1, 0])
     """
     grouped = group >= 0
-    if not grouped.all():
+    if not all_true(grouped):
         x, group = x[grouped], group[grouped]
     if _is_regular(group, groups):
         return _median_of_rows(x.reshape(groups, -1))
@@ -100,7 +102,7 @@ def grouped_median(
     count = np.bincount(number, minlength=groups)
     first = np.cumsum(count) - count
     size = int(count.max(initial=0))
-    if groups * size <= MAX_PADDING * len(values) and (number[1:] >= number[:-1]).all():
+    if groups * size <= MAX_PADDING * len(values) and all_true(number[1:] >= number[:-1]):
         # Groups of about one size that lie one after the other: a row each, sorted by itself.
         table = np.full((groups, size), np.inf)
         table[number, np.arange(len(values)) - first[number]] = values
@@ -114,10 +116,9 @@ def grouped_median(
 def _is_regular(group: NDArray[np.int64], groups: int) -> bool:
     """Whether groups of one size lie one after the other, as GPUs of nodes do."""
     size, rest = divmod(len(group), groups) if groups else (0, 1)
-    if rest or not size or (group[1:] < group[:-1]).any():
-        return False
-    each = np.arange(groups)
-    return bool((group[::size] == each).all() and (group[size - 1 :: size] == each).all())
+    return bool(size and not rest) and all_true(
+        group.reshape(groups, size) == np.arange(groups)[:, None]
+    )
 
 
 def _median_of_rows(
@@ -126,13 +127,13 @@ def _median_of_rows(
     """As ``grouped_median`` where each row (group, device) is a group."""
     groups, size = x.shape
     finite = np.isfinite(x)
-    if finite.all():
+    if all_true(finite):
         table = np.sort(x, axis=1)
         median = (table[:, (size - 1) // 2] + table[:, size // 2]) / 2
         return median, np.full(groups, size, np.int64)
     table = np.where(finite, x, np.inf)
     table.sort(axis=1)
-    count = finite.sum(axis=1)
+    count = np.count_nonzero(finite, axis=1)
     return _middle(table.ravel(), np.arange(groups) * size, count), count
 
 
@@ -142,10 +143,12 @@ def _middle(
     """Median of each group of sorted values, (groups,), by its first place and how many it has; NaN
     for none.
     """
-    median = np.full(len(count), np.nan)
-    some = count > 0
-    low, high = (first + (count - 1) // 2)[some], (first + count // 2)[some]
-    median[some] = (values[low] + values[high]) / 2
+    if not len(values):
+        return np.full(len(count), np.nan)
+    last = len(values) - 1
+    low = np.minimum(first + (np.maximum(count, 1) - 1) // 2, last)
+    high = np.minimum(first + count // 2, last)
+    median: NDArray[np.float64] = np.where(count > 0, (values[low] + values[high]) / 2, np.nan)
     return median
 
 

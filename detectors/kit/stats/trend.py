@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from detectors.kit.stats.peers import row_medians
+from pipeline.small_arrays import any_true
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +32,7 @@ def theil_sen(
     first, second, span = first[span != 0], second[span != 0], span[span != 0]
     slope = np.full(y.shape[1], np.nan)
     enough = np.isfinite(y).sum(axis=0) >= least
-    if len(span) and enough.any():
+    if len(span) and any_true(enough):
         slopes = ((y[second][:, enough] - y[first][:, enough]) / span[:, None]).T.copy()
         slope[enough] = row_medians(slopes, (~np.isnan(slopes)).sum(axis=1))
     return slope

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.small_arrays import all_true
 from pipeline.store.decode.names import Names
 from pipeline.store.decode.reads import Reads
 
@@ -59,7 +60,7 @@ class Boots:
     def of_rows(self, scope: int, boot: Longs, host: Longs) -> Longs:
         """As ``find`` for many rows of one file, (row,)."""
         both = boot * len(self._names) + host
-        if len(both) and (both == both[0]).all():
+        if len(both) and all_true(both == both[0]):
             return np.full(len(both), self.find(scope, int(boot[0]), int(host[0])))
         distinct, where = np.unique(both, return_inverse=True)
         found = [self.find(scope, *divmod(int(key), len(self._names))) for key in distinct]
@@ -70,7 +71,7 @@ class Boots:
         found = np.full(len(seq), NOBODY, np.int64)
         if not len(seq):
             return found
-        one = bool((boots == boots[0]).all())
+        one = all_true(boots == boots[0])
         for boot in [int(boots[0])] if one else np.unique(boots).tolist():
             if boot == NOBODY:
                 continue

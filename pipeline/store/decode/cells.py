@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.frame import Device, Frame, Schema, blank
+from pipeline.small_arrays import all_true, any_true
 from pipeline.store.decode.patches import Patch
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Cells:
             self._put(patch)
         # Mostly the same counters are observed all the time: one mask for all frames then.
         same = self._seen == self._observed[self._at[1]]
-        self._one_mask = bool((same | ~self.present[:, None]).all())
+        self._one_mask = all_true(same | ~self.present[:, None])
         self.whole: Array = np.asarray(self.present.all(axis=1))
 
     def _settle(self, patches: Sequence[Patch]) -> tuple[Array, Array]:
@@ -58,7 +59,7 @@ class Cells:
             varying[1][list(patch.counters)] = True
             rows, (gauges, counters, observed) = patch.rows, patch.still
             old = placed[rows]
-            if old.any():
+            if any_true(old):
                 before, now = self._gauges[:, rows[old]], gauges[:, old]
                 alike = (before == now) | (np.isnan(before) & np.isnan(now))
                 varying[0] |= ~alike.all(axis=1)
@@ -91,7 +92,7 @@ class Cells:
                 values, mask = patch.counters[i]
                 counted[where] = values.T
                 seen[where] = True if mask is None else mask.T
-            elif patch.still[2][i].any():
+            elif any_true(patch.still[2][i]):
                 counted[where] = patch.still[1][i][None, :]
                 seen[where] = patch.still[2][i][None, :]
 
@@ -128,6 +129,6 @@ class Cells:
 
 def _range(numbers: NDArray[np.int64]) -> slice | NDArray[np.int64]:
     """Consecutive numbers as a slice."""
-    if numbers[-1] - numbers[0] == len(numbers) - 1 and (np.diff(numbers) == 1).all():
+    if numbers[-1] - numbers[0] == len(numbers) - 1 and all_true(np.diff(numbers) == 1):
         return slice(int(numbers[0]), int(numbers[-1]) + 1)
     return numbers

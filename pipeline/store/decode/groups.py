@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.catalog import KINDS
+from pipeline.small_arrays import all_true
 from pipeline.store.files.parquet import conform, named
 from pipeline.store.files.schema import OF_FRAMES, schema
 
@@ -94,7 +95,7 @@ class Group:
             if kept is not None and self._streams:
                 kept = rows.slice(int(np.searchsorted(time, end_us - 2 * MARGIN_US)))
             self._rest = kept
-            rows = rows if chosen.all() else _chosen(rows, chosen)
+            rows = rows if all_true(chosen) else _chosen(rows, chosen)
         return Piece(self._path, rows, self._fixed) if len(rows) else None
 
     def _done(self, end_us: int) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pipeline.frame import Device, blank, schema_of
 from pipeline.round import JoinedRows
+from pipeline.small_arrays import all_true, any_true
 from pipeline.store.decode.patches import Converted
 from pipeline.store.decode.stretch import Stretch
 
@@ -156,7 +157,7 @@ class Rows:
             first = there.argmax(axis=0)
             still[self._at[1]] = self._seen[:, first, np.arange(width)]
             same = self._seen == still[self._at[1]][:, None]
-            self._one_mask = bool((same | ~there).all())
+            self._one_mask = all_true(same | ~there)
 
     def _settle(self, targets: Sequence[_Target]) -> tuple[Array, Array]:
         """Take in what does not vary; which gauges and counters do, if only from one piece to the
@@ -274,7 +275,7 @@ class _Target(NamedTuple):
     def of(cls, found: _Found, tick: Longs, begin: int) -> _Target | None:
         """None where no row has a place."""
         rows, col = found.rows, found.row + begin
-        if (tick < 0).any():
+        if any_true(tick < 0):
             at = np.flatnonzero(tick >= 0)
             if not len(at):
                 return None
@@ -283,15 +284,15 @@ class _Target(NamedTuple):
         where = None
         if wide > 0 and high > 0 and wide * high == len(rows):
             shape = (wide, high)
-            if (
+            if all_true(
                 (col.reshape(shape) == np.arange(col[0], col[0] + wide)[:, None])
                 & (tick.reshape(shape) == np.arange(tick[0], tick[0] + high))
-            ).all():
+            ):
                 where = (
                     slice(int(tick[0]), int(tick[0]) + high),
                     slice(int(col[0]), int(col[0]) + wide),
                 )
-        whole = int(rows[-1] - rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
+        whole = int(rows[-1] - rows[0]) == len(rows) - 1 and all_true(np.diff(rows) == 1)
         some = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
         return cls(found, some, np.unique(col), where, (tick, col))
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pipeline.small_arrays import any_true
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -110,7 +112,7 @@ def unique(reads: Reads, names: Names, warn: Callable[[str], object]) -> Reads:
     again = np.zeros(len(reads), np.bool_)
     if len(reads) > 1:
         again[1:] = _same(reads, ("scope", "boot", "host", "seq"))
-    if not again.any():
+    if not any_true(again):
         return reads
     equal = np.zeros(len(reads), np.bool_)
     equal[1:] = _same(reads, ("time_us", "mono_ns", "source"))

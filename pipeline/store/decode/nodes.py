@@ -12,6 +12,7 @@ from pipeline.catalog import KINDS
 from pipeline.finding import Finding
 from pipeline.frame import Frame, schema_of
 from pipeline.observation import Observation, Unread
+from pipeline.small_arrays import all_true
 from pipeline.store.decode.cells import Cells
 from pipeline.store.decode.patches import patches, runs
 from pipeline.store.decode.reads import times
@@ -163,7 +164,7 @@ class _Frames:
         """The frame of a read; None where not all its rows are there."""
         tick = self._ticks.number[read]
         cells = self._cells
-        if self._rows[tick] != n or not (self._whole[tick] or cells.present[tick, :n].all()):
+        if self._rows[tick] != n or not (self._whole[tick] or all_true(cells.present[tick, :n])):
             return None
         return cells.frame(
             tick,

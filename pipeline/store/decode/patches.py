@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.frame import Schema
+from pipeline.small_arrays import all_true
 from pipeline.store.decode.groups import Piece
 from pipeline.store.files.columns import from_decimal
 
@@ -232,4 +233,4 @@ def _counter(
                 mask[d] = valid[run.rows]
         else:
             out[d], mask[d] = still[d], observed[d]
-    return out, None if mask.all() else mask
+    return out, None if all_true(mask) else mask

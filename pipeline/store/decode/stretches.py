@@ -11,6 +11,7 @@ import numpy as np
 
 from pipeline.catalog import KINDS
 from pipeline.distinct import distinct
+from pipeline.small_arrays import any_true
 from pipeline.store.decode.groups import Piece
 from pipeline.store.decode.machines import Machines, unique
 from pipeline.store.decode.names import Names
@@ -77,7 +78,7 @@ class _Order:
             own = (reads.scope == scope) & (reads.boot == boot) & (reads.host == host)
             key = (names[scope], names[boot], names[host])
             late = own & (reads.seq <= self._last.get(key, -1))
-            if late.any():
+            if any_true(late):
                 kept &= ~late
                 self._warn(
                     f"{key[2]}: hours of boot {key[1]} are out of order, "

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from pipeline.catalog import field as field_of
 from pipeline.rates import MIN_PERIODS
+from pipeline.small_arrays import all_true, any_true
 from pipeline.store.files.epochs import Epochs
 from pipeline.store.keep.increments import Series, increments, period_of
 from pipeline.store.query.store import Store, Window
@@ -255,7 +256,7 @@ class _Samples:
                 if name not in whole:
                     whole[name] = self._increments(name)
                 delta, known = (array[part] for array in whole[name])
-                yield who, name, int(delta[known].sum(dtype=np.uint64)) if known.any() else None
+                yield who, name, int(delta[known].sum(dtype=np.uint64)) if any_true(known) else None
 
     def rising(self) -> Iterator[Rising]:
         """Every increment."""
@@ -303,7 +304,7 @@ def _inside(rows: pa.Table, window: Window) -> pa.Table:
     if window.devices:
         code, names = _codes(rows["device"])
         inside &= np.isin(code, [i for i, name in enumerate(names) if name in window.devices])
-    return rows if inside.all() else rows.filter(pa.array(inside))
+    return rows if all_true(inside) else rows.filter(pa.array(inside))
 
 
 def _us(time: datetime) -> int:
@@ -347,7 +348,7 @@ def _order(who: Any, boot: Any, seq: Any) -> Any:
     falls = (who[1:] < who[:-1]) | (
         same & ((boot[1:] < boot[:-1]) | ((boot[1:] == boot[:-1]) & (seq[1:] < seq[:-1])))
     )
-    return np.lexsort((seq, boot, who)) if falls.any() else slice(None)
+    return np.lexsort((seq, boot, who)) if any_true(falls) else slice(None)
 
 
 def _epochs(store: Store, kind: str, window: Window) -> Epochs:

@@ -133,9 +133,7 @@ def _crawls(world: FleetState, *, job: FleetJob, lasts: float, speed: float) -> 
     yield from _at_speed(world, job, CRAWLS, speed, lasts)
 
 
-def _at_speed(
-    world: FleetState, job: FleetJob, mode: int, speed: float, lasts: float
-) -> Process:
+def _at_speed(world: FleetState, job: FleetJob, mode: int, speed: float, lasts: float) -> Process:
     world.work.speed[list(job.nodes)] = speed
     _mode(world, job, mode)
     yield lasts

@@ -4,6 +4,7 @@ switch, its rail, or neither: as the site's topology says.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ MINUTE, HOUR = 60.0, 3600.0
 REBOOT_S = 900.0  # who sees no job stop takes it for a switch that reboots, for so long
 MIN_PORTS = 8  # ports
 SLOW_BY_S = 1800.0  # of work
+APART_S = 1800.0  # between leaves of one rail, where that is all that a site can tell apart
 
 
 class Leaf(NamedTuple):
@@ -40,7 +42,7 @@ def dead_leaf(plan: Plan) -> None:
     placed: list[tuple[Case, Leaf, float]] = []
     for case in plan.cases():
         lasts, spread = plan.draw("hours") * HOUR, plan.draw("spread_s")
-        if place := _leaf(plan, lasts):
+        if place := _leaf(plan, lasts, before=[(one, until) for _, one, until in placed]):
             count = max(MIN_PORTS, round(plan.draw("share") * len(place.nodes)))
             struck = place._replace(nodes=plan.rng.permutation(place.nodes)[:count].tolist())
             late = plan.rng.uniform(0, spread, count).tolist()
@@ -65,14 +67,26 @@ def slow_leaf(plan: Plan) -> None:
             plan.inject(place.onset, narrow)
 
 
-def _leaf(plan: Plan, lasts: float, *, busy: bool = False) -> Leaf | None:
-    """A place, None where there is none; ``busy``: all of its nodes train."""
+def _leaf(
+    plan: Plan, lasts: float, *, busy: bool = False, before: Sequence[tuple[Leaf, float]] = ()
+) -> Leaf | None:
+    """A place, None where there is none; ``busy``: all of its nodes train; ``before``: what strikes
+    elsewhere, and for how long. Where a site knows rails only, two leaves of one rail that are dead
+    at once are one fault to it.
+    """
     pod = min(plan.topology.pod, plan.topology.nodes)
     for _ in range(200):
         latest = plan.end_s - min(lasts, SLOW_BY_S) - plan.step_s
         onset = plan.on_grid(float(plan.rng.uniform(5400, max(latest, 5400))))
         first = int(plan.rng.integers(plan.topology.nodes // pod)) * pod
         nodes, rail = list(range(first, first + pod)), int(plan.rng.integers(GPUS))
+        if plan.topology.known == "rail" and any(
+            one.rail == rail
+            and one.onset < onset + lasts + APART_S
+            and onset < one.onset + for_s + APART_S
+            for one, for_s in before
+        ):
+            continue
         works = not busy or all(_trains(plan, node, onset, SLOW_BY_S) for node in nodes)
         jobs = {node: plan.job(node, onset) for node in nodes}
         wide = {node for job in jobs.values() if job is not None for node in job.nodes}

@@ -656,7 +656,9 @@ def test_many_tickets_that_become_pages_at_once_are_one_page() -> None:
         story.wait(1200)
     for host in hosts:
         story.finds(gpu(0, host), "throttle/power_cap", "page")
-    assert len({incident.id for incident in story.fusion.open() if incident.severity == "page"}) == 1
+    assert (
+        len({incident.id for incident in story.fusion.open() if incident.severity == "page"}) == 1
+    )
 
 
 def test_what_devices_had_in_common_mutes_neither_later_nor_other_faults() -> None:
