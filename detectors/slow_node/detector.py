@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from detectors.kit.baseline import Limit
 from detectors.kit.block_clock import BlockMeans
 from detectors.kit.blockwise import Blockwise
-from detectors.kit.columns import Columns, rows_where
+from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.findings import Verdict
 from detectors.kit.instants import Times, ago
 from detectors.kit.literature import GREYHOUND, SILICON
@@ -53,6 +53,9 @@ ASKED_MOVED = 0.5  # of the time at a clock that is asked for
 # ln units. Clocks that are locked are equal, free ones differ by percents: so a lock shows even
 # where the driver does not report it.
 LOCKED, FREE = 0.002, 0.01
+# Where blocks are means of fewer readings, counted over so many of them, twice as many are asked
+# for: one reading is of one phase of a step, and three of them may be by chance.
+READINGS, READ_BLOCKS = 1.5, 3
 CLEAR_BLOCKS, CLEAR_SHARE = 5, 0.5
 ACCEPT_BLOCKS = 1440  # a day of work at the new level is the new normal
 LEVEL = "level"  # of its own clock, whatever its load
@@ -126,7 +129,7 @@ class SlowNode(Blockwise):
     """
 
     name = "slow_node"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         columns = Columns(**Nodes.fills())
@@ -142,6 +145,7 @@ class SlowNode(Blockwise):
             good=0,
             lasted=0,
             reported=False,
+            readings=Ring(READ_BLOCKS, 0.0),  # of the last blocks, the newest first
         )
         self._peers, self._means = Peers(columns), BlockMeans(columns, MEANS)
         self._nodes = Nodes(columns, self._peers, self._means)
@@ -167,6 +171,8 @@ class SlowNode(Blockwise):
             self._named = minute.names, rows
         places.place(self._named[1])
         minute = Minute(minute.names, minute.keys, *map(places.wide, minute[2:]))
+        readings = np.where(np.isfinite(minute.readings), minute.readings, 0.0)
+        places["readings"] = np.vstack((readings, places["readings"][:-1]))
         another = places.wide(changed.astype(np.float64)) > 0
         self._begin(another & ~places["reported"])  # another job is no repair
         self._settle(minute)
@@ -256,9 +262,10 @@ class SlowNode(Blockwise):
 
     def _report(self, judged: Judged, at: Times) -> Iterator[Finding]:
         places = self._places
-        reached = {name: self._among.reached(name, judged.r, AMONG[name]) for name in AMONG}
-        sudden = self._recent.reached(CRITICAL, judged.recent, SUDDEN)
-        alone = self._own.reached(ALONE, judged.alone, OWN)
+        sparse = places["readings"].sum(axis=0) < READINGS * READ_BLOCKS
+        reached = {name: self._among.reached(name, judged.r, AMONG[name], sparse) for name in AMONG}
+        sudden = self._recent.reached(CRITICAL, judged.recent, SUDDEN, sparse)
+        alone = self._own.reached(ALONE, judged.alone, OWN)  # ten readings at least
         for row in rows_where(reached[CRITICAL] | reached[WARNING] | sudden | alone):
             node = places.devices[row]
             if alone[row]:

@@ -66,12 +66,14 @@ class Lane:
         explained = np.where(capped > CAPPED, PER_LOAD * more_load + PER_KELVIN * more_heat, 0.0)
         return r + explained
 
-    def reached(self, name: str, r: Floats, limit: Limit) -> Flags:
-        """Whether a block exceeds a limit, as so many before it did, (row,)."""
+    def reached(self, name: str, r: Floats, limit: Limit, sparse: Flags | bool = False) -> Flags:
+        """Whether a block exceeds a limit, as so many before it did, (row,); twice as many where
+        ``sparse``.
+        """
         at = limit.at(self.spread)
         run = runs(self.running(name), r, at)
         self._columns[f"{self._name}_run_{name}"] = run
-        return np.asarray((r < -at) & (run >= limit.blocks))
+        return np.asarray((r < -at) & (run >= limit.blocks * np.where(sparse, 2, 1)))
 
     def running(self, name: str) -> NDArray[np.int64]:
         """Blocks in a row beyond a limit, (row,)."""

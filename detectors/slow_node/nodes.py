@@ -27,8 +27,8 @@ MEANS = ("clock", "work", "heat", "capped", "held", "asked")
 class Minute(NamedTuple):
     """Means of a minute by node, (node,), NaN where no job worked on all of its GPUs: ln of the SM
     clock in MHz, ln of tensor and memory activity in percent, temperature in C; share of the time
-    at the power limit, held back by heat or power brake, and at a clock that was asked for; and the
-    highest less the lowest ln clock of its GPUs.
+    at the power limit, held back by heat or power brake, and at a clock that was asked for; the
+    highest less the lowest ln clock of its GPUs; and how many readings it is the mean of.
 
     ``names`` of the nodes; ``keys``: nodes with equal ones have one job, model and settings, None
     where there is no job.
@@ -43,6 +43,7 @@ class Minute(NamedTuple):
     held: Floats
     asked: Floats
     width: Floats
+    readings: Floats
 
 
 class Nodes:
@@ -91,9 +92,12 @@ class Nodes:
         """The minute that ended, and which nodes have another job or setting since the one before,
         (node,).
         """
-        columns, means = self._columns, self._means.close()
+        columns = self._columns
         host = self.hosts.of(columns.devices)
         names = self.hosts.names
+        readings = np.zeros(len(names))
+        np.maximum.at(readings, host, columns["count_clock"])
+        means = self._means.close()
         group = np.where(np.isfinite(means["clock"]), self._peers.group, -1)
         own = _only_group(group, host, len(names))
         inside = (group >= 0) & (group == own[host])
@@ -103,7 +107,7 @@ class Nodes:
             values[name], count = grouped_median(means[name], node, len(names))
             if name == "clock":
                 values[name] = np.where(count >= MIN_PEERS, values[name], np.nan)
-        values["width"] = _width(means["clock"], node, len(names))
+        values["width"], values["readings"] = _width(means["clock"], node, len(names)), readings
         with np.errstate(divide="ignore", invalid="ignore"):
             values["work"] = np.log(np.maximum(values["work"], 1.0))
         changed = np.zeros(len(names), np.bool_)

@@ -144,9 +144,10 @@ class Agents:
     def _in_runs(self, ticks: int) -> Flags:
         """Readings that are missed in a row, (tick, node), of geometric length."""
         settings, nodes = self._world.scenario.world, self._world.topology.nodes
-        chance = settings.missed_share / 2 / settings.missed_run
+        run = max(1.0, settings.missed_run / self._world.step_s)
+        chance = settings.missed_share / 2 / run
         begins = self._runs.random((ticks, nodes)) < chance
-        lengths = self._runs.geometric(1 / settings.missed_run, (ticks, nodes))
+        lengths = self._runs.geometric(1 / run, (ticks, nodes))
         missed = np.zeros((ticks, nodes), bool)
         for tick in range(ticks):
             self._missing = np.maximum(self._missing - 1, begins[tick] * lengths[tick])

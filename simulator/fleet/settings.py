@@ -56,7 +56,7 @@ class Settings:
     imbalance: float = 0.0  # slow variation of a node's share of work (sequence lengths, experts)
     # Collectors.
     missed_share: float = 0.0  # half of it in single readings, half in runs
-    missed_run: float = 1.0  # readings in a row
+    missed_run: float = 1.0  # readings in a row, of an agent that reads each second
     loss: float = 0.005  # share of a node's readings that never arrive
     jitter_s: float = 0.4  # a reading is this late at most
     kmsg: bool = True

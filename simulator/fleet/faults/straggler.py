@@ -7,7 +7,7 @@ from functools import partial
 
 from simulator.fleet import effects
 from simulator.fleet.healthy import rollout
-from simulator.fleet.plan import Plan
+from simulator.fleet.plan import Plan, TopologyNode
 from simulator.fleet.topology import GPUS
 from simulator.fleet.world import FleetState, Process
 
@@ -82,22 +82,36 @@ def after_roll_out(plan: Plan) -> None:
 
 
 def whole_node(plan: Plan) -> None:
-    """F55: the clocks of all GPUs of one node of a job fall together; reason bits stay clean."""
+    """F55: the clocks of all GPUs of one node of a job fall together; reason bits stay clean.
+
+    Where no other node of the job has its model, it is known to its own past only.
+    """
+    alone = plan.scenario.alone
+    assert alone is not None  # noqa: S101 - of this scenario
     for case in plan.cases():
         lasts = plan.draw("hours") * HOUR
         if place := plan.place(lasts, nodes=2, stays_s=900.0):
             rows = range(place.node * GPUS, (place.node + 1) * GPUS)
+            peers = _has_peers(plan, place)
             plan.truth(
                 case,
                 plan.topology.node_devices[place.node],
                 place.onset_s,
                 place.onset_s + lasts,
-                severity="page" if case.magnitude >= PAGES_FROM else "ticket",
+                severity="page" if peers and case.magnitude >= PAGES_FROM else "ticket",
+                detect_by_s=None if peers else alone.detect_by_s,
                 members=tuple(plan.topology.gpus[row] for row in rows),
             )
             for row in rows:
                 process = partial(slow, gpu=row, loss=case.magnitude, lasts=lasts)
                 plan.inject(place.onset_s, process)
+
+
+def _has_peers(plan: Plan, place: TopologyNode) -> bool:
+    """Whether another node of its job has its model."""
+    assert place.job is not None  # noqa: S101 - busy places have one
+    models = [plan.topology.gpus[node * GPUS].attributes["name"] for node in place.job.nodes]
+    return models.count(plan.topology.gpus[place.gpu].attributes["name"]) > 1
 
 
 def slow(world: FleetState, *, gpu: int, loss: float, lasts: float) -> Process:
