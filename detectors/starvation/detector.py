@@ -250,9 +250,9 @@ class Starvation(Blockwise):
         due = (codes > 0) & np.where(
             unmeasured, columns["run"] >= UNMEASURED_AFTER, recent >= AFTER
         )
-        columns["absent"] = np.where(codes == reported, 0, columns["absent"] + 1)
-        other = codes != reported
-        ends = (reported > 0) & other & ((columns["absent"] >= CLEAR) | due)
+        other = (reported > 0) & (codes != reported)
+        columns["absent"] = np.where(other, columns["absent"] + 1, 0)
+        ends = other & ((columns["absent"] >= CLEAR) | due)
         for row in rows_where(ends):
             gpu = columns.devices[row]
             yield from self._standing.ends(gpu, _fault(int(reported[row])), at)

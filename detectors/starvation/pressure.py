@@ -4,7 +4,7 @@ pressure stall information of the kernel (Documentation/accounting/psi.rst), as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,45 +34,62 @@ Groups = Mapping[tuple[str, str], Sequence[int]]
 
 def fills() -> dict[str, float]:
     """Columns of nodes that this needs."""
-    return {**dict.fromkeys(COUNTERS, np.nan), "age": 0.0}
+    return _fills(COUNTERS)
 
 
 def job_fills() -> dict[str, float]:
-    """Columns of jobs' control groups: means of the running block, and of the last."""
-    parts = ("total_", "count_")
-    running = {f"{part}{name}": 0.0 for part in parts for name in OF_JOB}
-    return {**running, **dict.fromkeys(OF_JOB, np.nan), "age": 0.0}
+    """Columns of jobs' control groups."""
+    return _fills(OF_JOB)
 
 
-def _shares(
-    columns: Columns, frame: Frame, counters: Mapping[str, tuple[str, float]]
-) -> Iterator[tuple[str, Floats, NDArray[np.bool_]]]:
-    """Name, share of the time and whether it was read, of each counter in a frame."""
-    for name, (counter, per) in counters.items():
-        share = columns.wide(per_second(frame, counter) / per)
-        yield name, share, np.isfinite(share)
+def _fills(counters: Mapping[str, tuple[str, float]]) -> dict[str, float]:
+    """Means of the running block, and of the last."""
+    running = {f"{part}{name}": 0.0 for part in ("total_", "count_") for name in counters}
+    return {**running, **dict.fromkeys(counters, np.nan), "age": 0.0}
 
 
-class Pressure:
-    """Of the nodes in ``columns``."""
+class _Shares:
+    """Means of ``counters`` over blocks, as shares of the time, in ``columns``."""
 
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
+    def __init__(self, columns: Columns, counters: Mapping[str, tuple[str, float]]) -> None:
+        self._columns, self._counters = columns, counters
 
     def sample(self, frame: Frame) -> None:
-        """A frame of nodes; several sources give one, of which one has pressures."""
+        """A frame of nodes or control groups; several sources give one, of which one has
+        pressures, and a control group may be another job's than before.
+        """
         if frame.increments is None:
             return
         columns = self._columns
         columns.show(frame)
-        for name, share, fresh in _shares(columns, frame, COUNTERS):
-            columns[name] = np.where(fresh, share, columns[name])
-            columns["age"] = np.where(fresh, 0.0, columns["age"])
+        for name, (counter, per) in self._counters.items():
+            share = columns.wide(per_second(frame, counter) / per)
+            fresh = np.isfinite(share)
+            columns[f"total_{name}"] = columns[f"total_{name}"] + np.where(fresh, share, 0.0)
+            columns[f"count_{name}"] = columns[f"count_{name}"] + fresh
+
+    def _close(self) -> None:
+        """A block has passed: its means are there until the next has."""
+        columns = self._columns
+        columns["age"] = columns["age"] + 1
+        for name in self._counters:
+            total, count = columns[f"total_{name}"], columns[f"count_{name}"]
+            mean = np.divide(total, count, out=columns[name].copy(), where=count > 0)
+            columns[name] = mean
+            columns["age"] = np.where(count > 0, 0.0, columns["age"])
+            columns.reset(np.ones(len(columns), np.bool_), f"total_{name}", f"count_{name}")
+
+
+class Pressure(_Shares):
+    """Of the nodes in ``columns``."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__(columns, COUNTERS)
 
     def of(self, gpus: Sequence[Device]) -> dict[str, Floats]:
         """Each GPU's node's, (gpu,), NaN where it is not known; a block has passed."""
+        self._close()
         columns = self._columns
-        columns["age"] = columns["age"] + 1
         row = {device.host: number for number, device in enumerate(columns.devices)}
         rows = np.array([row.get(gpu.host, -1) for gpu in gpus], np.intp)
         known = rows >= 0
@@ -84,37 +101,20 @@ class Pressure:
         return found
 
 
-class JobPressure:
+class JobPressure(_Shares):
     """Of the jobs' control groups in ``columns``."""
 
     def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-
-    def sample(self, frame: Frame) -> None:
-        """A frame of control groups; one may be another job's than before."""
-        if frame.increments is None:
-            return
-        columns = self._columns
-        columns.show(frame)
-        for name, share, fresh in _shares(columns, frame, OF_JOB):
-            columns[f"total_{name}"] = columns[f"total_{name}"] + np.where(fresh, share, 0.0)
-            columns[f"count_{name}"] = columns[f"count_{name}"] + fresh
+        super().__init__(columns, OF_JOB)
 
     def of(self, groups: Groups, gpus: int) -> dict[str, Floats]:
         """Those of each GPU's job, (gpu,), NaN where its control group is not known; a block has
         passed. ``groups`` are the rows of each job's GPUs on each host.
         """
-        columns = self._columns
-        columns["age"] = columns["age"] + 1
-        for name in OF_JOB:
-            total, count = columns[f"total_{name}"], columns[f"count_{name}"]
-            mean = np.divide(total, count, out=columns[name].copy(), where=count > 0)
-            columns[name] = mean
-            columns["age"] = np.where(count > 0, 0.0, columns["age"])
-            columns.reset(np.ones(len(columns), np.bool_), f"total_{name}", f"count_{name}")
-        age = columns["age"]
+        self._close()
+        age = self._columns["age"]
         newest: dict[tuple[str, str], int] = {}
-        for row, device in enumerate(columns.devices):
+        for row, device in enumerate(self._columns.devices):
             key = (device.host, device.attributes.get("job", ""))
             if age[row] <= MAX_AGE and not age[newest.get(key, row)] < age[row]:
                 newest[key] = row
@@ -123,5 +123,5 @@ class JobPressure:
             row_of_job = newest.get((host, job), newest.get((host, base(job))))
             if row_of_job is not None:
                 for name, values in found.items():
-                    values[list(rows)] = columns[name][row_of_job]
+                    values[list(rows)] = self._columns[name][row_of_job]
         return found

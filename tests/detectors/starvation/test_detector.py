@@ -86,7 +86,7 @@ def all_wait(wait: str) -> list[tuple[str, str, str, str]]:
 
 
 def test_a_job_that_waits_for_its_data_is_advised_and_nobody_is_called() -> None:
-    """After a few minutes, with what was read; over two minutes after it works again."""
+    """After a few minutes, with what was read; over four minutes after it works again."""
     node = working()
     found = node.run(6, READS, gpu_utilization_percent=50)
     assert open_findings(found) == all_wait("data")
@@ -95,7 +95,19 @@ def test_a_job_that_waits_for_its_data_is_advised_and_nobody_is_called() -> None
     assert "40%" in found[0].summary
     assert found[0].value == pytest.approx(50)
     assert found[0].expected == pytest.approx(98)
-    assert [f.phase for f in node.run(4)] == ["cleared"] * GPUS
+    assert [f.phase for f in node.run(5)] == ["cleared"] * GPUS
+
+
+def test_a_loader_that_catches_up_between_is_one_wait() -> None:
+    """A minute of work and one of waiting by turns, or two and one: as long as that goes on."""
+    for works in (1, 2):
+        node, found = working(), list[Finding]()
+        for _ in range(12):
+            found += node.run(1, READS, gpu_utilization_percent=50)
+            found += node.run(works)
+        expected = all_wait("data") if works == 1 else []  # a third of the time is a save
+        assert open_findings(found) == expected
+        assert {finding.phase for finding in found} <= {"onset"}
 
 
 def test_a_save_of_two_minutes_is_no_wait() -> None:
@@ -161,5 +173,5 @@ def test_a_restart_of_the_agent_forgets_neither_the_usual_nor_the_wait() -> None
     assert load(dump([node.feed.detector]), [again]) == ()
     node.feed.detector = again
     assert node.run(6, READS, gpu_utilization_percent=50) == []
-    ended = node.run(4)
+    ended = node.run(5)
     assert {f.id for f in ended if f.phase == "cleared"} == {f.id for f in found}
