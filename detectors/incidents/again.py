@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from detectors.incidents.evidence import Evidence, identity
-from detectors.incidents.parents import reported
+from detectors.incidents.evidence import Evidence, identity, reported
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
-from detectors.incidents.evidence import Evidence, Key, identity
+from detectors.incidents.evidence import Evidence, Key, identity, reported
 from detectors.incidents.explain import explains, root_cause
 from detectors.incidents.graph import FaultSite
 from detectors.incidents.pending import sites_of
@@ -67,6 +67,11 @@ class OpenIncident:
     def ended(self) -> set[str]:
         """Findings that it has, and that are not true any more."""
         return self.evidence.keys() - self.standing
+
+    @property
+    def holds(self) -> bool:
+        """Whether anything that was reported is still true."""
+        return any(reported(self.evidence[name]) for name in self.standing)
 
     @property
     def live(self) -> list[Evidence]:

@@ -93,6 +93,11 @@ class Evidence(NamedTuple):
         return tuple(site.name for site in self.sites if site.level == "gpu")
 
 
+def reported(one: Evidence) -> bool:
+    """Whether anybody was to read it."""
+    return RANK[one.finding.severity] > RANK["record"]
+
+
 def severity_of(evidence: Iterable[Evidence]) -> Severity:
     """That of the gravest; a record's where there are none."""
     found = (one.finding.severity for one in evidence)

@@ -13,12 +13,11 @@ from detectors.incidents.again import Occurrences
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident, TakenOn
 from detectors.incidents.changes import Changes, end_of
 from detectors.incidents.ending import ended, last_end, quiet_before_end
-from detectors.incidents.evidence import Evidence
+from detectors.incidents.evidence import Evidence, reported
 from detectors.incidents.graph import Graph
 from detectors.incidents.history import Records
 from detectors.incidents.joining import Joining
 from detectors.incidents.lemon import LIMIT, Lemons
-from detectors.incidents.parents import reported
 from detectors.incidents.pending import Pending
 from detectors.incidents.placing import NO_PARTS, Placing, Together
 from detectors.incidents.presence import Presence
@@ -45,13 +44,13 @@ class Incidents(Stateful):
     explains (detectors/faults/causes.py), and those of at least half of the parts of a switch,
     node, rack or job at once. Every other fault is an incident of its own, whatever else is open.
 
-    Findings of severity record join, but open nothing; those of the last ten minutes are the first
-    evidence of what then opens. What happens to devices in maintenance opens nothing until they are
-    back; an incident whose root is in maintenance is a record as long. An incident keeps its id
-    when later evidence shows another root. It is reported when its root, class, severity or who
-    acknowledged it changes, with each further fault of its root and each further broken device,
-    each time that the fault of its root happens again, and with more findings: with each of the
-    first, then whenever they have doubled.
+    Findings of severity record join, but open nothing and keep nothing open; those of the last ten
+    minutes are the first evidence of what then opens. What happens to devices in maintenance opens
+    nothing until they are back; an incident whose root is in maintenance is a record as long. An
+    incident keeps its id when later evidence shows another root. It is reported when its root,
+    class, severity or who acknowledged it changes, with each further fault of its root and each
+    further broken device, each time that the fault of its root happens again, and with more
+    findings: with each of the first, then whenever they have doubled.
 
     >>> Incidents().name
     'incidents'
@@ -281,10 +280,10 @@ class Incidents(Stateful):
     def _end(self, at: Instant, changes: Changes) -> None:
         for one in list(self._book.open.values()):
             quiet_ns = at.mono_ns - one.fresh_ns
-            over = not one.standing and quiet_ns >= quiet_before_end(one)
+            over = not one.holds and quiet_ns >= quiet_before_end(one)
             if one.reported is None or (quiet_ns < GRACE_NS and not over):
                 continue
-            if one.standing:
+            if one.holds:
                 self._outlived(one, at, changes)
             elif over and not self._still_lemon(one, at):
                 self._book.close(one)
@@ -298,7 +297,7 @@ class Incidents(Stateful):
         """
         if one.reported is None:
             return self._now_ns
-        if not one.standing:
+        if not one.holds:
             return one.fresh_ns + quiet_before_end(one)
         if self._now_ns - one.fresh_ns < GRACE_NS:
             return one.fresh_ns + GRACE_NS

@@ -9,9 +9,8 @@ from detectors.faults.causes import edges_between
 from detectors.incidents.again import happened_again
 from detectors.incidents.book import WINDOW_NS, Book, OpenIncident
 from detectors.incidents.changes import Changes
-from detectors.incidents.evidence import Evidence, identity, severity_of
+from detectors.incidents.evidence import Evidence, identity, reported, severity_of
 from detectors.incidents.graph import Graph
-from detectors.incidents.parents import reported
 from detectors.incidents.pending import Pending
 from detectors.incidents.placing import Together
 from detectors.kit.findings import RANK

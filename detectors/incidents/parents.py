@@ -11,7 +11,6 @@ from detectors.faults import fault_of
 from detectors.incidents.evidence import Evidence
 from detectors.incidents.graph import DOMAIN, FaultSite, Graph
 from detectors.infiniband.ports import SWITCH_PORTS
-from detectors.kit.findings import RANK
 from pipeline.frame import Device
 
 LEVELS = ("nvlink_domain", "switch", "rail", "rack", "node", "job")  # the first that explains them
@@ -86,8 +85,3 @@ def _parts(graph: Graph, site: FaultSite, devices: list[Device]) -> int:
 def device_of(site: FaultSite) -> Device:
     """A place as a device."""
     return Device(site.name if site.level == "node" else "", site.level, site.name)
-
-
-def reported(one: Evidence) -> bool:
-    """Whether anybody was to read it."""
-    return RANK[one.finding.severity] > RANK["record"]

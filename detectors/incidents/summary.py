@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from detectors.incidents.again import Occurrences
-from detectors.incidents.evidence import Evidence
-from detectors.incidents.parents import reported
+from detectors.incidents.evidence import Evidence, reported
 from pipeline.frame import Device
 
 EXPLAINS = " It explains "  # what follows is how much evidence there is, and the newest

@@ -37,6 +37,21 @@ def test_records_open_nothing_and_join_what_is_open() -> None:
     assert [i.findings for i in story.updates] == [(page.id,), (page.id, later.id)]
 
 
+def test_records_keep_nothing_open() -> None:
+    """A job that still waits a little is no page about the rank that hung."""
+    story = Story()
+    hung = story.finds(gpu(0), "hang/rank_stuck")
+    story.wait(60)
+    story.finds(gpu(0), "starvation/communication", "record")
+    story.wait(600)
+    story.clears(hung)
+    story.wait(1200)
+    assert not story.open
+    assert [incident.fault for incident in story.updates if not incident.active] == [
+        "hang/rank_stuck"
+    ]
+
+
 def test_what_was_recorded_a_moment_before_is_the_first_evidence() -> None:
     """The kernel's line comes a second before the driver's state: the page has both, in their
     order, and the words of the page.
