@@ -31,7 +31,9 @@ from pipeline.small_arrays import any_true
 BLOCK_S = 60.0
 AFTER, CLEAR = 5, 5  # blocks: of the last RECENT, as a job that evaluates or saves is not capped
 RECENT = 10
-WEIGHT = 0.25  # of a block in how far the clock is behind: clocks wander by more than BEHIND
+# Of a block in how far the clock is behind, once that is the mean of four: clocks wander by more
+# than BEHIND.
+WEIGHT = 0.25
 ABOVE = 1.5  # of the logit of the duty: 60 % of the time against 25 %; proposed, so a ticket
 MIN_DUTY, MAX_DUTY = 0.01, 0.99  # the logit has no end
 ROUNDING_MW = 1000.0  # limits are set in integer watts
@@ -84,7 +86,8 @@ class PowerCap(Blockwise):
             **RecentBlocks.fills(RECENT),
             **Peers.fills(),
             lowered=False,
-            behind=np.nan,  # of the peers' clock, in the minutes in which it is capped
+            behind=0.0,  # of the peers' clock, the mean of the minutes in which it is capped
+            capped=0,  # and how many these are
         )
         self._recent = RecentBlocks(columns, AFTER, CLEAR)
         self._means, self._peers = BlockMeans(columns, MEANS), Peers(columns)
@@ -99,7 +102,7 @@ class PowerCap(Blockwise):
         self._peers.look(frame)
         if any_true(self._peers.changed):
             self._means.drop(self._peers.changed)
-            columns.reset(self._peers.changed, "behind")
+            columns.reset(self._peers.changed, "behind", "capped")
         enforced, default = (
             columns.wide(reading(frame, f"power_limit_{which}_milliwatts"))
             for which in ("enforced", "default")
@@ -121,9 +124,10 @@ class PowerCap(Blockwise):
         behind = self._peers.centred(np.log(means["clock"]), means["used"]).d
         known = np.isfinite(above) & np.isfinite(behind)
         capped = known & (above > ABOVE) & ~columns["lowered"]
-        mean = columns["behind"]
-        new = np.where(np.isnan(mean), behind, mean + WEIGHT * (behind - mean))
-        mean = np.where(capped, new, mean)
+        columns["capped"] = columns["capped"] + capped
+        weight = np.maximum(WEIGHT, 1 / np.maximum(columns["capped"], 1))
+        step = np.where(capped, weight * (behind - columns["behind"]), 0.0)
+        mean = columns["behind"] + step
         columns["behind"] = mean
         bad = capped & (mean < -BEHIND)
         begins, ends = self._recent.step(

@@ -159,7 +159,8 @@ def _has_become(incident: OpenIncident, kind: str, severity: Severity, at: Insta
     if at.mono_ns - incident.evidence_ns > WINDOW_NS or severity_of(incident.live) != severity:
         return False
     evidence = incident.evidence.values()
-    since_ns = min(one.at_ns for one in evidence if one.finding.severity == severity)
+    as_serious = (one.at_ns for one in evidence if one.finding.severity == severity)
+    since_ns = min(as_serious, default=0)
     return at.mono_ns - since_ns <= WINDOW_NS and all(
         _about(incident, one, kind) for one in evidence
     )

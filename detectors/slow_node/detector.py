@@ -66,7 +66,7 @@ PAGE = Page(
     formula=(
         "y = median of the node's ln f less the median of the job's other nodes; r = y - its own "
         "exponentially weighted past, of hours and of the last half hour; page: r < -max(7 %, 5 s) "
-        "for 3 minutes; alone: ln f against "
+        "for 3 minutes, 6 where a minute is one reading; alone: ln f against "
         "its own past at equal load, a ticket"
     ),
     sources=(GREYHOUND, SILICON),

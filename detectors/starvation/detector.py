@@ -52,8 +52,8 @@ NOBODY = np.zeros(0, np.int64)
 
 PAGE = Page(
     formula=(
-        "used < 0.9 of the job's usual, and beyond the usual of the time tasks wait for "
-        "memory >= 1 %, input and output >= 10 % (or 100 major faults/s, or for 10 min NFS or "
+        "in 4 of 8 min: used < 0.9 of the job's usual, and beyond the usual of the time tasks wait "
+        "for memory >= 1 %, input and output >= 10 % (or 100 major faults/s, or for 10 min NFS or "
         "Lustre at 5 times their usual latency), processors >= 20 %, of the job's tasks where its "
         "control group is read, else of the node's; at full use: clock < 0.95 of the usual with a "
         "throttle reason >= 30 %, or tensor activity < 2/3 of the usual; used <= 1 % for 10 min"

@@ -648,32 +648,31 @@ def test_one_fault_on_many_nodes_at_once_is_one_common_incident() -> None:
     assert story.fusion.open()[0].root.kind == "cluster"
 
 
-def test_incidents_of_different_hours_that_grow_at_once_have_no_common_cause() -> None:
-    """Fifteen GPUs that became slow one by one; then each has one more symptom."""
-    story = Story()
-    hosts = [f"n{n}" for n in range(15)]
-    story.nodes(*hosts)
-    for host in hosts:
-        story.finds(gpu(0, host), "throttle", "ticket")
+def tickets_of_different_hours() -> tuple[Story, list[Device]]:
+    """Fifteen GPUs that became slow one by one, twenty minutes apart."""
+    story, slow = Story(), [gpu(0, f"n{n}") for n in range(15)]
+    story.nodes(*(one.host for one in slow))
+    for one in slow:
+        story.finds(one, "throttle", "ticket")
         story.wait(1200)
-    for host in hosts:
-        story.finds(gpu(0, host), "throttle/power_cap", "ticket")
-    assert len(story.open) == len(hosts)
+    return story, slow
+
+
+def test_incidents_of_different_hours_that_grow_at_once_have_no_common_cause() -> None:
+    """Each has one more symptom."""
+    story, slow = tickets_of_different_hours()
+    for one in slow:
+        story.finds(one, "throttle/power_cap", "ticket")
+    assert len(story.open) == len(slow)
 
 
 def test_many_tickets_that_become_pages_at_once_are_one_page() -> None:
-    """Their tickets were of different hours."""
-    story = Story()
-    hosts = [f"n{n}" for n in range(15)]
-    story.nodes(*hosts)
-    for host in hosts:
-        story.finds(gpu(0, host), "throttle", "ticket")
-        story.wait(1200)
-    for host in hosts:
-        story.finds(gpu(0, host), "throttle/power_cap", "page")
-    assert (
-        len({incident.id for incident in story.fusion.open() if incident.severity == "page"}) == 1
-    )
+    """However old each ticket is."""
+    story, slow = tickets_of_different_hours()
+    for one in slow:
+        story.finds(one, "throttle/power_cap", "page")
+    pages = {incident.id for incident in story.fusion.open() if incident.severity == "page"}
+    assert len(pages) == 1
 
 
 def test_what_devices_had_in_common_mutes_neither_later_nor_other_faults() -> None:
