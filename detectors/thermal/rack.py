@@ -19,6 +19,8 @@ from detectors.kit.page import Needs, Page, gpu_columns
 from detectors.kit.software import Software
 from detectors.kit.stateful import Component
 from detectors.kit.stats import alpha_of, grouped_median, median_of
+from detectors.thermal import idling
+from detectors.thermal.idling import Idling
 from detectors.thermal.steady import KELVIN_PER_WATT, MAX_CHANGE, MINUTE_S, Steady
 from pipeline.finding import Finding, Severity
 from pipeline.frame import Device, Frame
@@ -29,10 +31,11 @@ from pipeline.small_arrays import any_true, or_else
 # by 0.2 to 4 K, doors by up to 4 K, in minutes.
 ABOVE_K, ABOVE_MINUTES = 5.0, 10
 LEARNT_ABOVE_K, LEARNT_HOURS = 4.5, 3  # where the room's own swings are known
+UNKNOWN_RISEN_K = 6.0  # until they are: half of a compressor's and a door's at once
 SWING = 2.0  # than the room's own swings: so much more
 ALONE_ABOVE = 2.0  # where no others are seen, the room's days and seasons are in it too
 # eight GPUs agree by chance more easily
-RISE_K_PER_MINUTE, RISE_MINUTES, RISE_HOLDS = {"rack": 0.3, "node": 0.6}, 10, 2
+RISE_K_PER_MINUTE, RISE_MINUTES = {"rack": 0.3, "node": 0.6}, 10
 LOOK_BACK = 20  # minutes: a checkpoint in between takes away some
 SETTLED = 3  # steady minutes: the metal is at rest, its time constant is below a minute
 SWING_HOURS, HOUR_MINUTES = 24, 60
@@ -52,7 +55,7 @@ PAGE = Page(
     formula=(
         "median over the rack's nodes of u = T - R P, less the median of all racks: u - u_usual > "
         "max(5 K, twice the room's own swings) for 10 min, or > max(4.5 K, those) with a rise of "
-        "3 K in 10 min"
+        "3 K in 10 min; u_usual of load and of idling apart"
     ),
     sources=(
         "JEDEC, JESD51: thermal resistance; the limits are this project's own",
@@ -79,20 +82,22 @@ class ThermalRack(Blockwise):
 
     Temperatures are taken without what the power makes. A rise of 3 K within ten minutes to a level
     4.5 K above what is usual for these GPUs, or ten minutes 5 K above it; more where the room
-    itself swings, which is learnt by the hour: twice the second highest hour of the last day. A
-    node that is alone needs twice as much. It ends after ten minutes below half.
+    itself swings, which is learnt by the hour: twice the second highest hour of the last day, and
+    6 K for a rise until it is known. A node, or a rack in minutes without others, needs twice as
+    much. It ends after ten minutes below half.
 
     What is accepted: days, seasons and warm rooms, which all racks share; another load, as its heat
     is taken away, and a rise counts between minutes of about the same power only; what another
     driver or VBIOS does, as learnt in an hour of load, then taken for those that get it later; a
-    new level after two days.
+    new level after two days. In racks, GPUs that idle for half an hour are judged too, by what is
+    usual for them when idle.
 
     >>> ThermalRack().name
     'thermal_rack'
     """
 
     name = "thermal_rack"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         # u: temperature without what the power makes, and that power, of the last minutes, the
@@ -106,12 +111,13 @@ class ThermalRack(Blockwise):
             before=np.nan,  # what was usual under the software before, until it is learnt again
             shift=np.nan,  # and how much more it was then
             **Software.fills(),
+            **Idling.fills(),
         )
         # A row per rack or node; highest level of each of the last hours, the newest first, and of
         # the hour that runs, with its minutes.
         self._places = Columns(
             above=0,
-            rising=0,
+            before=0.0,  # kelvin above the usual in the last minute that showed it
             good=0,
             lasted=0,
             swings=Ring(SWING_HOURS, np.nan),
@@ -119,6 +125,7 @@ class ThermalRack(Blockwise):
             minutes=0,
         )
         self._steady, self._software = Steady(columns), Software(columns)
+        self._idling = Idling(columns)
         self._racks, self._hosts = Groups(rack_of), Groups(host_of)
         super().__init__(MINUTE_S, columns)
 
@@ -139,6 +146,7 @@ class ThermalRack(Blockwise):
         """
         columns = self._columns
         columns.reset(rows, "u", "watts", "shift")
+        self._idling.forget(rows)
         for row in np.flatnonzero(rows).tolist():
             learnt = columns["n"][row] >= LEARNT
             shifts = columns["shift"][self._software.alike(row)]
@@ -151,15 +159,16 @@ class ThermalRack(Blockwise):
 
     def _block(self, at: Times) -> Iterator[Finding]:
         columns, minute = self._columns, self._steady.minute()
-        settled = (
-            minute.steady >= SETTLED
-        ) & minute.loaded  # what an idle GPU teaches is wrong by as much as the prior is
+        racks, hosts = self._racks.of(columns.devices), self._hosts.of(columns.devices)
+        wide = len(self._racks.names) >= MIN_GROUPS and not columns.joined
+        loaded = minute.loaded
+        # What an idle GPU teaches of a loaded one is wrong by as much as the prior is.
+        settled = minute.steady >= np.where(loaded, SETTLED, idling.SETTLED if wide else np.inf)
         u = np.where(settled, minute.temperature - KELVIN_PER_WATT * minute.power, np.nan)
         for name, newest in (("u", u), ("watts", minute.power)):
             columns[name] = np.concatenate((newest[None, :], columns[name][:-1]))
-        above = np.where(columns["n"] >= LEARNT, u - columns["m"], np.nan)
-        racks, hosts = self._racks.of(columns.devices), self._hosts.of(columns.devices)
-        wide = len(self._racks.names) >= MIN_GROUPS and not columns.joined
+        usual = np.where(columns["n"] >= LEARNT, columns["m"], np.nan)
+        above = u - np.where(loaded, usual, self._idling.usual(minute.power))
         kind, group, names = (
             ("rack", racks, self._racks.names) if wide else ("node", hosts, self._hosts.names)
         )
@@ -171,7 +180,7 @@ class ThermalRack(Blockwise):
             node_warm, node_rise = (_of_nodes(x, hosts, len(rack_of_host)) for x in (above, rise))
             nodes = np.bincount(rack_of_host[rack_of_host >= 0], minlength=len(names))
             works = np.zeros(len(rack_of_host), np.bool_)
-            works[hosts[minute.loaded]] = True
+            works[hosts[loaded | settled]] = True
             working = np.bincount(rack_of_host[works & (rack_of_host >= 0)], minlength=len(names))
             quorum = np.minimum(nodes, np.maximum(MIN_NODES, (working + 1) // 2))
             warm, fast = (_of_racks(x, rack_of_host, quorum) for x in (node_warm, node_rise))
@@ -179,17 +188,20 @@ class ThermalRack(Blockwise):
             nodes = np.ones(len(names), np.int64)
             medians = [_of_nodes(x, group, len(names)) for x in (above, rise)]
             if columns.joined:  # no node knows of another
-                warm, fast = (_Medians(median, alone=True) for median in medians)
+                warm, fast = map(_Medians, medians)
             else:
                 warm, fast = map(_less_common, medians)
         yield from self._judge(warm, fast, nodes, at)
-        self._learn(u, racks, hosts)
+        # Without what all do: a rack that learns in an hour would learn how warm the hall was then.
+        own = u - warm.common
+        self._learn(np.where(loaded, own, np.nan), racks, hosts)
+        idles = np.isfinite(own) & ~loaded & ~self._suspected(racks, hosts)
+        self._idling.learn(own, minute.power, idles)
+        self._follow(warm.common)
 
-    def _learn(
-        self, u: NDArray[np.float64], racks: NDArray[np.int64], hosts: NDArray[np.int64]
-    ) -> None:
-        """What is usual for each GPU; those of places under suspicion teach nothing."""
-        columns, learns = self._columns, np.isfinite(u)
+    def _suspected(self, racks: NDArray[np.int64], hosts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """GPUs of places under suspicion, (row,)."""
+        rows = np.zeros(len(self._columns), np.bool_)
         for finding in self._standing.all():
             names, numbers = (
                 (self._racks.names, racks)
@@ -197,13 +209,27 @@ class ThermalRack(Blockwise):
                 else (self._hosts.names, hosts)
             )
             if finding.device.id in names:
-                learns &= numbers != names.index(finding.device.id)
+                rows |= numbers == names.index(finding.device.id)
+        return rows
+
+    def _learn(
+        self, u: NDArray[np.float64], racks: NDArray[np.int64], hosts: NDArray[np.int64]
+    ) -> None:
+        """What is usual for each GPU under load; those of places under suspicion teach nothing."""
+        columns, m = self._columns, self._columns["m"]
+        rows = np.isfinite(u) & ~self._suspected(racks, hosts)
         a = np.maximum(alpha_of(HALF_LIFE), 1.0 / (columns["n"] + 1.0))
-        columns["m"] = np.where(learns, columns["m"] + a * (u - columns["m"]), columns["m"])
-        columns["n"] += learns
+        columns["m"] = np.where(rows, m + a * (u - m), m)
+        columns["n"] += rows
         again = (columns["n"] >= LEARNT) & np.isfinite(columns["before"])
         columns["shift"] = np.where(again, columns["m"] - columns["before"], columns["shift"])
         columns.reset(again, "before")
+
+    def _follow(self, common: float) -> None:
+        """What all racks do becomes usual for all of them alike, for minutes without others."""
+        columns, moves = self._columns, alpha_of(HALF_LIFE) * common
+        for name in ("m", "idle_m", "before"):
+            columns[name] = columns[name] + moves
 
     def _judge(
         self, above: _Medians, rise: _Medians, nodes: NDArray[np.int64], at: Times
@@ -213,16 +239,17 @@ class ThermalRack(Blockwise):
         size = places.wide(nodes.astype(np.float64))
         level, risen = self._limits(alone=above.alone)
         most_fast = np.array([RISE_K_PER_MINUTE[place.kind] for place in places.devices])
-        for name, here, holds in (
-            ("above", np.isfinite(warm), warm > level),
-            ("rising", np.isfinite(warm) & np.isfinite(fast), (warm > risen) & (fast > most_fast)),
-        ):
-            places[name] = np.where(here, np.where(holds, places[name] + 1, 0), places[name])
-        seen = np.isfinite(warm) | np.isfinite(fast)
-        calm = (or_else(warm) < risen / 2) & (or_else(fast) < most_fast / 2)
-        places["good"] = np.where(seen, np.where(calm, places["good"] + 1, 0), places["good"])
-        bad = (places["above"] >= ABOVE_MINUTES) | (places["rising"] >= RISE_HOLDS)
-        for row in rows_where(bad & seen):
+        known = np.isfinite(warm)
+        places["above"] = np.where(
+            known, np.where(warm > level, places["above"] + 1, 0), places["above"]
+        )
+        # half of it in the minute before, which is no reading that is wrong once
+        rises = (warm > risen) & (fast > most_fast) & (places["before"] > risen / 2)
+        places["before"] = np.where(known, warm, places["before"])
+        calm = (warm < risen / 2) & (or_else(fast) < most_fast / 2)
+        places["good"] = np.where(known, np.where(calm, places["good"] + 1, 0), places["good"])
+        bad = (places["above"] >= ABOVE_MINUTES) | rises
+        for row in rows_where(bad & known):
             place = places.devices[row]
             severity: Severity = (
                 "page" if place.kind == "rack" and size[row] >= MIN_NODES else "ticket"
@@ -234,7 +261,7 @@ class ThermalRack(Blockwise):
                 places["lasted"][row] = 0
                 yield finding
         self._swings(warm)
-        yield from self._end(seen, at)
+        yield from self._end(known, at)
         yield from self._standing.due(at)
 
     def _limits(self, *, alone: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -245,10 +272,10 @@ class ThermalRack(Blockwise):
         past = np.sort(or_else(self._places["swings"][1:]), axis=0)
         known = np.isfinite(self._places["swings"]).sum(axis=0) >= LEARNT_HOURS
         swing = SWING * past[-2]
-        level = ALONE_ABOVE if alone else 1.0
         nodes = np.array([place.kind == "node" for place in self._places.devices], np.bool_)
-        risen = np.maximum(np.where(known, LEARNT_ABOVE_K, ABOVE_K), swing)
-        return level * np.maximum(ABOVE_K, swing), np.where(nodes, ALONE_ABOVE, 1.0) * risen
+        risen = np.maximum(np.where(known, LEARNT_ABOVE_K, UNKNOWN_RISEN_K), swing)
+        level = ALONE_ABOVE if alone else 1.0
+        return level * np.maximum(ABOVE_K, swing), np.where(nodes | alone, ALONE_ABOVE, 1.0) * risen
 
     def _swings(self, warm: NDArray[np.float64]) -> None:
         """How far each room swings by itself, hour by hour; not while it is under suspicion."""
@@ -265,15 +292,17 @@ class ThermalRack(Blockwise):
             places["swings"] = np.where(over, moved, places["swings"])
             places.reset(over, "highest", "minutes")
 
-    def _end(self, seen: NDArray[np.bool_], at: Times) -> Iterator[Finding]:
+    def _end(self, known: NDArray[np.bool_], at: Times) -> Iterator[Finding]:
         places = self._places
-        places["lasted"] += seen
+        places["lasted"] += known
         for finding in self._standing.all():
             row = places.row(finding.device)
             if row is None:
                 continue
             if places["lasted"][row] >= ACCEPT_MINUTES:
-                self._columns.reset(self._members(finding.device), "m", "n")
+                members = self._members(finding.device)
+                self._columns.reset(members, "m", "n")
+                self._idling.forget(members)
                 places.reset(np.array([row], np.intp))
                 yield from self._standing.ends(
                     finding.device, FAULT, at, "accepted as its new normal after two days"
@@ -290,11 +319,12 @@ class _Medians(NamedTuple):
     """Per place, (place,): the median of its GPUs without what all places do, NaN
     where too few are settled.
 
-    ``alone``: too few places to say what all do; then nothing was taken away.
+    ``common``: what was taken away, kelvin. ``alone``: nothing, of too few places.
     """
 
     level: NDArray[np.float64]
-    alone: bool
+    common: float = 0.0
+    alone: bool = True
 
 
 def _of_nodes(x: NDArray[np.float64], host: NDArray[np.int64], hosts: int) -> NDArray[np.float64]:
@@ -314,8 +344,9 @@ def _of_racks(
 def _less_common(median: NDArray[np.float64]) -> _Medians:
     known = np.isfinite(median)
     if np.count_nonzero(known) < MIN_GROUPS:
-        return _Medians(median, alone=True)
-    return _Medians(median - median_of(median[known]), alone=False)
+        return _Medians(median)
+    common = median_of(median[known])
+    return _Medians(median - common, common, alone=False)
 
 
 def _rise(u: NDArray[np.float64], watts: NDArray[np.float64]) -> NDArray[np.float64]:

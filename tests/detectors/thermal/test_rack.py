@@ -84,6 +84,101 @@ def test_a_checkpoint_in_between_hides_nothing(metal: Metal) -> None:
     assert open_findings(metal.run(8 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
 
 
+@pytest.mark.slow
+def test_a_rack_that_idles_shows_its_inlet_too(metal: Metal) -> None:
+    """Half an hour after its job, and an hour more that shows what is usual then."""
+    metal.watts = lambda gpu: 75.0 if in_rack(gpu) else 500.0
+    metal.worse.update({gpu: 1.8 for gpu in metal.gpus if in_rack(gpu)})  # slow fans
+    assert metal.run(3 * HOUR) == []
+    warms(metal, 0.5)
+    assert open_findings(metal.run(15 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+
+
+@pytest.mark.slow
+def test_a_chassis_that_is_still_warm_after_a_job_is_silent(metal: Metal) -> None:
+    """What is usual when idle is known, and what the job warmed up takes half an hour to cool."""
+
+    def idles(from_s: float) -> None:
+        metal.watts = lambda gpu: 75.0 if in_rack(gpu) and metal.seconds > from_s else 500.0
+        metal.warmer = lambda gpu: (
+            max(15.0 - 0.5 * (metal.seconds - from_s) / MINUTE, 0.0)
+            if in_rack(gpu) and metal.seconds > from_s
+            else 0.0
+        )
+
+    idles(metal.seconds)
+    metal.run(3 * HOUR)
+    idles(metal.seconds + HOUR)
+    assert metal.run(2 * HOUR) == []
+
+
+@pytest.mark.slow
+def test_one_minute_that_reads_too_warm_is_silent(metal: Metal) -> None:
+    """Eight kelvin at once, and gone."""
+    metal.tau_s, metal.feed.period_s = 1.0, 10.0
+    metal.run(10 * MINUTE - metal.seconds % MINUTE)
+    warms(metal, 1e6, most=8.0)
+    metal.run(MINUTE)
+    metal.warmer = lambda _: 0.0
+    assert metal.run(HOUR) == []
+    assert metal.feed.findings == []
+
+
+@pytest.mark.slow
+def test_small_cards_that_begin_to_work_are_silent() -> None:
+    """70 W of a passive card with slow air make 40 K, and large GPUs idle with as much."""
+    metal = Metal(ThermalRack(), racks(4), period_s=60.0)
+    metal.worse.update(dict.fromkeys(metal.gpus, 13.0))
+    metal.watts = lambda _: 15.0
+    assert metal.run(3 * HOUR) == []
+    for watts in (70.0, 60.0, 35.0, 70.0, 15.0):
+        metal.watts = lambda gpu, w=watts: w if in_rack(gpu) else 15.0  # type: ignore[misc] # a default in a lambda
+        assert metal.run(4 * HOUR) == []
+
+
+@pytest.mark.slow
+def test_another_power_of_idling_is_learnt_within_a_day(metal: Metal) -> None:
+    """A process holds a context on each GPU from now on."""
+    metal.feed.period_s = 60.0
+    for watts, hours in ((75.0, 8.0), (110.0, 12.0)):
+        metal.watts = lambda gpu, w=watts: w if in_rack(gpu) else 500.0  # type: ignore[misc] # a default in a lambda
+        assert metal.run(hours * HOUR) == []
+    warms(metal, 0.5)
+    assert open_findings(metal.run(15 * MINUTE)) == [("rack", "r1", "thermal/cooling", "page")]
+
+
+@pytest.mark.slow
+def test_a_hall_that_steps_while_one_rack_alone_is_settled_is_silent(metal: Metal) -> None:
+    """The others' power wanders, so that there is nothing to compare with (H47)."""
+    metal.watts = lambda gpu: (
+        500.0 if in_rack(gpu) else 500.0 if metal.seconds % 120 < 60 else 300.0
+    )
+    metal.run(10 * MINUTE)
+    warms(metal, 0.5, everybody=True, most=7.0)
+    assert metal.run(2 * HOUR) == []
+
+
+@pytest.mark.slow
+def test_a_hall_that_is_cold_while_one_rack_is_learnt_is_no_warm_rack_later(metal: Metal) -> None:
+    """An economiser moves all by 9 K, for the two hours in which one rack idles the first time."""
+    metal.run(6 * HOUR)
+    metal.watts = lambda gpu: 75.0 if in_rack(gpu) else 500.0
+    metal.warmer = lambda _: -9.0
+    assert metal.run(2 * HOUR) == []
+    metal.warmer = lambda _: 0.0
+    assert metal.run(HOUR) == []
+
+
+@pytest.mark.slow
+def test_a_season_is_not_found_when_one_rack_is_left_to_work(metal: Metal) -> None:
+    """All are 14 K warmer than at first, for days; then the others' power wanders."""
+    metal.feed.period_s = 60.0
+    warms(metal, 0.1, everybody=True, most=14.0)
+    assert metal.run(36 * HOUR) == []
+    metal.watts = lambda gpu: 500.0 if in_rack(gpu) or metal.seconds % 120 < 60 else 300.0
+    assert metal.run(2 * HOUR) == []
+
+
 def cycles(metal: Metal, kelvin: float, minutes: float, warms: float) -> None:
     """From now on the inlet of each rack swings, each at its own phase."""
     phase = {rack: n / 4 for n, rack in enumerate(("r0", "r1", "r2", "r3"))}
