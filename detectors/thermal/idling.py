@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from detectors.kit.columns import Columns
 from detectors.kit.stats import alpha_of
 
-HALF_LIFE, LEARNT = 1440.0, 60  # minutes of the own past
 # Fans slow down after a job, and what it warmed up cools.
 SETTLED = 30  # steady minutes
 # Of the power at which it idles: a small passive card, of up to 75 W, warms up by up to 0.8 K per
@@ -19,11 +18,12 @@ ALIKE_W = 5.0
 class Idling:
     """Learns the level of each GPU at the power at which it idles. Needs the columns of ``fills``.
 
-    Another power counts against what was learnt, and takes its place in the end, within a day.
+    Another power counts against what was learnt, and takes its place in the end. ``half_life`` of
+    what was learnt, which is known after ``learnt``: minutes.
     """
 
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
+    def __init__(self, columns: Columns, half_life: float, learnt: int) -> None:
+        self._columns, self._half_life, self._learnt = columns, half_life, learnt
 
     @staticmethod
     def fills() -> dict[str, float | int]:
@@ -33,7 +33,7 @@ class Idling:
     def usual(self, watts: NDArray[np.float64]) -> NDArray[np.float64]:
         """The level that is usual at this power, (row,), NaN where it is not known."""
         columns = self._columns
-        known = self._alike(watts) & (columns["idle_n"] >= LEARNT)
+        known = self._alike(watts) & (columns["idle_n"] >= self._learnt)
         return np.where(known, columns["idle_m"], np.nan)
 
     def learn(
@@ -44,10 +44,10 @@ class Idling:
         first = rows & (columns["idle_n"] == 0)
         columns["idle_watts"] = np.where(first, watts, columns["idle_watts"])
         alike, m = rows & self._alike(watts), columns["idle_m"]
-        a = np.maximum(alpha_of(HALF_LIFE), 1.0 / (columns["idle_n"] + 1.0))
+        a = np.maximum(alpha_of(self._half_life), 1.0 / (columns["idle_n"] + 1.0))
         columns["idle_m"] = np.where(alike, m + a * (level - m), m)
         counts = columns["idle_n"] + alike - (rows & ~alike)
-        columns["idle_n"] = np.minimum(counts, round(HALF_LIFE))
+        columns["idle_n"] = np.minimum(counts, round(self._half_life))
 
     def forget(self, rows: NDArray[np.bool_]) -> None:
         """Learn these again."""

@@ -125,7 +125,7 @@ class ThermalRack(Blockwise):
             minutes=0,
         )
         self._steady, self._software = Steady(columns), Software(columns)
-        self._idling = Idling(columns)
+        self._idling = Idling(columns, HALF_LIFE, LEARNT)
         self._racks, self._hosts = Groups(rack_of), Groups(host_of)
         super().__init__(MINUTE_S, columns)
 
