@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import pairwise
 from typing import Any
 
 from pipeline.arrival import Arrival
@@ -24,10 +23,16 @@ from pipeline.plain import incident_from, plain
 RIGHT_NS = 2 * SECOND_NS
 AHEAD_NS = SECOND_NS // 2  # it cannot be ahead of what arrives: so much is the broker's clock
 OFFSET_WINDOW_NS = 60 * SECOND_NS
-# Two starts of an agent that send in turn for so long are two agents, not one that was restarted.
+# An agent that was restarted never returns to a start of before: so many returns are agents that
+# send in turn.
 TURNS = 3
+TURNS_WITHIN_NS = 600 * SECOND_NS
+STARTS = 128  # that are known of a host: so many agents of one name are noticed
 # The correction stays while the measured one is so close: its noise is that of the network.
 STEADY_NS = SECOND_NS // 4
+# Between a host's unix time and its monotonic clock: a change of so much is a clock that was set,
+# or a machine that slept. Chrony and ntpd slew by at most a tenth.
+SET_NS = SECOND_NS
 
 
 @dataclass(slots=True)
@@ -48,7 +53,9 @@ class Host:
     open: tuple[Incident, ...] = ()
     offset_ns: int = 0  # to add to the host's times; 0 while its clock is right
     _differences: deque[tuple[int, int]] = field(default_factory=deque)
-    _starts: deque[str] = field(default_factory=lambda: deque(maxlen=2 * TURNS))
+    _starts: deque[str] = field(default_factory=lambda: deque(maxlen=STARTS))
+    _returns: deque[int] = field(default_factory=lambda: deque(maxlen=TURNS))
+    _booted_ns: int = 0  # the host's unix time when its monotonic clock was 0
 
     def plain(self) -> dict[str, Any]:
         """Everything, as plain values."""
@@ -56,6 +63,8 @@ class Host:
             "open": [plain(incident) for incident in self.open],
             "_differences": [*self._differences],
             "_starts": [*self._starts],
+            "_returns": [*self._returns],
+            "_booted_ns": self._booted_ns,
         }
         return {each.name: getattr(self, each.name) for each in fields(self)} | more
 
@@ -66,36 +75,46 @@ class Host:
         host.open = tuple(incident_from(incident) for incident in values["open"])
         host._differences.extend((int(at), int(by)) for at, by in values["_differences"])
         host._starts.extend(values["_starts"])
+        host._returns.extend(values.get("_returns", ()))  # older snapshots have neither
+        host._booted_ns = int(values.get("_booted_ns", 0))
         return host
 
     @property
     def doubled(self) -> bool:
-        """Whether two agents speak under this name."""
-        turns = [*self._starts]
-        return (
-            len(turns) == 2 * TURNS
-            and len(set(turns)) == 2
-            and all(a != b for a, b in pairwise(turns))
-        )
+        """Whether several agents send under this name."""
+        turns = self._returns
+        return len(turns) == TURNS and turns[0] >= self.arrived_ns - TURNS_WITHIN_NS
 
     def take(self, batch: Batch | Received, arrived_ns: int) -> Sequence[Observation | Arrival]:
         """Observations of a batch that are new, in order."""
         if batch.start == self.start and batch.number <= self.number:
             self.repeated += 1
             return ()
+        arrivals = batch.arrivals
         self.gap = batch.start != self.start or batch.previous > self.seq
         if batch.start != self.start:
+            if batch.start in self._starts:
+                self._returns.append(arrived_ns)
             self._starts.append(batch.start)
             self.start, self.seq = batch.start, -1
         elif 0 <= self.number < batch.number - 1:
             self.missed += batch.number - self.number - 1
         self.number, self.arrived_ns, self.open = batch.number, arrived_ns, batch.open
+        if arrivals and self._was_set(arrivals[-1]):
+            self._differences.clear()
         self._measure(batch.sent_ns, arrived_ns)
         self.through_ns = batch.sent_ns + self.offset_ns
-        found = [one for one in batch.arrivals if one.seq > self.seq]
+        found = [one for one in arrivals if one.seq > self.seq]
         if found:
             self.seq = found[-1].seq
         return found
+
+    def _was_set(self, read: Observation | Arrival) -> bool:
+        """Whether the host's clock was set since the batch before: differences of before would hide
+        for a minute that it was set back.
+        """
+        before_ns, self._booted_ns = self._booted_ns, read.time_ns - read.mono_ns
+        return abs(self._booted_ns - before_ns) > SET_NS
 
     def _measure(self, sent_ns: int, arrived_ns: int) -> None:
         """The least difference of a minute bounds the clock's error: the rest was on its way."""
@@ -114,7 +133,7 @@ class Host:
             self.offset_ns = 0 if right else least
 
 
-OTHERS = ("open", "_differences", "_starts")
+OTHERS = ("open", "_differences", "_starts", "_returns", "_booted_ns")
 PLAIN = tuple(each.name for each in fields(Host) if each.name not in OTHERS)
 
 

@@ -90,6 +90,33 @@ def test_the_units_of_the_gates_are_understood_too(unit: Path) -> None:
     assert (checked.returncode, checked.stderr.decode()) == (0, "")
 
 
+def allowed(unit: Path) -> set[str]:
+    """System calls that a unit may make: each line adds to those before, or takes from them."""
+    calls: set[str] = set()
+    for line in unit.read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition("=")
+        if key == "SystemCallFilter":
+            named = {call for word in value.lstrip("~").split() for call in calls_of(word)}
+            calls = calls - named if value.startswith("~") else calls | named
+    return calls
+
+
+def calls_of(word: str) -> set[str]:
+    """The calls of a set of systemd's, and of the sets in it; a call itself."""
+    if not word.startswith("@"):
+        return {word}
+    rows = map(str.strip, analyze("syscall-filter", word).stdout.decode().splitlines()[1:])
+    return {call for row in rows if row and row[0] != "#" for call in calls_of(row)}
+
+
+@pytest.mark.parametrize("name", ["tocsin", "tocsin-gateway"])
+def test_children_that_keep_the_store_may_make_themselves_nice(unit: Path, name: str) -> None:
+    """os.nice is setpriority: refused, nothing is compacted or removed any more."""
+    calls = allowed(unit.with_name(f"{name}.service"))
+    assert {"setpriority", "read"} <= calls
+    assert not {"mount", "setuid"} & calls
+
+
 @pytest.mark.parametrize("name", MAX_EXPOSED)
 @pytest.mark.parametrize("full", [False, True])
 def test_little_of_the_machine_is_in_reach(unit: Path, name: str, full: bool) -> None:

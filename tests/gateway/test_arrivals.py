@@ -67,6 +67,29 @@ def test_two_agents_of_one_name_are_noticed() -> None:
     assert arrivals.hosts["n1"].doubled
 
 
+@pytest.mark.parametrize("agents", [2, 3, 10, 64])
+def test_many_agents_of_one_name_are_noticed_until_one_is_left(agents: int) -> None:
+    """An image that was cloned with its name; ten minutes after all but one were renamed it is
+    over.
+    """
+    arrivals = Arrivals()
+    for number in range(5):
+        for start in range(agents):
+            arrivals.take("n1", batch(number, number, start=f"s{start}"), NOW_NS)
+    assert arrivals.hosts["n1"].doubled
+    after_ns = NOW_NS + 601 * SECOND_NS
+    arrivals.take("n1", batch(5, 5, start="s0", sent_ns=after_ns), after_ns)
+    assert not arrivals.hosts["n1"].doubled
+
+
+def test_an_agent_that_crashes_again_and_again_is_one() -> None:
+    """Each of its starts is a new one."""
+    arrivals = Arrivals()
+    for start in range(200):
+        arrivals.take("n1", batch(0, 1, start=f"s{start}"), NOW_NS)
+    assert not arrivals.hosts["n1"].doubled
+
+
 @pytest.mark.parametrize("error_s", [-86_400, -5, 5, 86_400])
 def test_a_wrong_clock_is_corrected(error_s: int) -> None:
     """By the least difference of a minute: the rest was on its way."""
@@ -91,6 +114,35 @@ def test_a_clock_that_steps_is_followed_at_once() -> None:
     arrivals.take("n1", batch(0, 1), NOW_NS)
     arrivals.take("n1", batch(1, 2, sent_ns=NOW_NS - 3600 * SECOND_NS), NOW_NS)
     assert arrivals.hosts["n1"].offset_ns == 3600 * SECOND_NS
+
+
+@pytest.mark.parametrize("back_s", [3, 10, 30, 55, 61, 3600])
+def test_a_clock_that_is_set_back_is_followed_at_once(back_s: int) -> None:
+    """Its monotonic clock shows it: after a minute its readings were of seconds that are closed."""
+    arrivals = Arrivals()
+    for number in range(24):
+        arrived_ns = NOW_NS + number * 5 * SECOND_NS
+        wrong_ns = back_s * SECOND_NS if number >= 12 else 0
+        read = replace(
+            observed(CLOCK, seq=number),
+            time_ns=arrived_ns - wrong_ns,
+            mono_ns=number * 5 * SECOND_NS,
+        )
+        sent = replace(
+            batch(number, sent_ns=arrived_ns - wrong_ns), judged=(JudgedObservation(read),)
+        )
+        arrivals.take("n1", sent, arrived_ns)
+        assert arrivals.hosts["n1"].offset_ns == wrong_ns
+
+
+def test_batches_that_waited_for_a_broker_are_no_clock() -> None:
+    """Half a minute without a leader: all come at once, each less late than the one before."""
+    arrivals = Arrivals()
+    for number in range(20):
+        sent_ns = NOW_NS + number * 5 * SECOND_NS
+        arrived_ns = max(sent_ns, NOW_NS + 80 * SECOND_NS) if number >= 10 else sent_ns
+        arrivals.take("n1", batch(number, number, sent_ns=sent_ns), arrived_ns)
+        assert arrivals.hosts["n1"].offset_ns == 0
 
 
 def test_a_host_that_is_gone_is_forgotten() -> None:
