@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Any
 
 SOCKET = "control.sock"
-MAX_LINE = 65536  # bytes of one line
+MAX_LINE = 65536  # bytes of a question
+# Bytes of an answer. The largest is that to `tocsin check`: some 110 for each port, of which Linux
+# has at most 8192 (RDMA_MAX_PORTS, drivers/infiniband/core/core_priv.h), virtual functions too.
+MAX_ANSWER = 4 << 20
 # for a client that connects and does not speak; on a node without a free core one may take seconds
 PATIENCE_S = 5.0
 RETRY_S = 0.5  # where a connection cannot be taken
@@ -71,7 +74,7 @@ class Control:
             )
             if user not in (0, os.geteuid()):
                 raise PermissionError("only root and the user whom this process belongs to may ask")
-            request = json.loads(_line(client))
+            request = json.loads(_line(client, MAX_LINE))
             if not isinstance(request, dict):
                 raise ValueError("a request is one JSON object on one line")  # noqa: TRY004 - the client is wrong, not a caller
             return {"ok": True, **self._handler(request)}
@@ -98,7 +101,7 @@ def request(
         with contextlib.suppress(BrokenPipeError):  # it waited no longer, and has said so
             client.sendall(json.dumps(message).encode() + b"\n")
             client.shutdown(socket.SHUT_WR)
-        line = _line(client)
+        line = _line(client, MAX_ANSWER)
     if not line:
         raise ConnectionError(f"the {what} in {directory} ended before it answered")
     answer = json.loads(line)
@@ -107,16 +110,16 @@ def request(
     return dict(answer)
 
 
-def _line(peer: socket.socket) -> bytes:
-    data = b""
-    while b"\n" not in data:
-        chunk = peer.recv(4096)
-        if not chunk:
+def _line(peer: socket.socket, most: int) -> bytes:
+    data = bytearray()
+    while chunk := peer.recv(MAX_LINE):
+        line, end, _ = chunk.partition(b"\n")
+        data += line
+        if len(data) > most:
+            raise ValueError(f"line of more than {most} bytes")
+        if end:
             break
-        data += chunk
-        if len(data) > MAX_LINE:
-            raise ValueError(f"line of more than {MAX_LINE} bytes")
-    return data.partition(b"\n")[0]
+    return bytes(data)
 
 
 @contextlib.contextmanager

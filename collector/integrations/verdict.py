@@ -13,7 +13,7 @@ from pipeline.finding import SEVERITIES, Incident
 from pipeline.frame import Attributes, Device
 
 State = Literal["ok", "problem", "unknown"]
-MAX_INCIDENTS = 20  # the gravest; one answer fits one line of the socket
+MAX_INCIDENTS = 20  # the gravest; an answer fits one line of the socket (collector/control.py)
 MAX_OPEN = 500  # ids, the gravest first; as many as /metrics shows
 MAX_TEXT = 300  # characters of a summary or reason, which may quote what a kernel log said
 MAX_NAMED, MAX_NAME = 6, 34  # other devices in a reason, and characters of each

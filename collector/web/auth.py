@@ -16,6 +16,9 @@ from collections.abc import Awaitable, Callable, Mapping
 # right ones and wrong ones each; exporter-toolkit keeps 100 in all (web/cache.go)
 MAX_REMEMBERED = 100
 MAX_WAITING, MAX_WAITING_OF_ONE = 32, 4  # checks, in all and of one address
+# Bytes of a password that count: the algorithm takes no more. htpasswd and the exporters in Go pass
+# over the rest (golang.org/x/crypto/bcrypt, CompareHashAndPassword); bcrypt 5 refuses a longer one.
+MAX_COMPARED = 72
 # After a wrong password the next check waits four times as long as this one took: guessing costs
 # the node a fifth of one core at most.
 PAUSE = 4.0
@@ -128,6 +131,6 @@ def _bcrypt(password: bytes, hashed: bytes) -> bool:
     from bcrypt import checkpw  # noqa: PLC0415 - only who has passwords pays for it
 
     try:
-        return checkpw(password, hashed)
-    except ValueError:  # longer than bcrypt's 72 bytes, or with a NUL: nobody's password
+        return checkpw(password[:MAX_COMPARED], hashed)
+    except ValueError:  # with a NUL, or no hash: nobody's password
         return False

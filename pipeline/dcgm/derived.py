@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -17,6 +18,13 @@ _COMPUTE_MODES = {0: 0, 2: 1, 3: 2}
 # nvmlGpuFabricState: not supported, not started, in progress, completed. dcgmFabricManagerStatus_t
 # distinguishes a failure: 4.
 _FABRIC_COMPLETED, _FABRIC_FAILED = 3, 4
+# Names of virtual GPUs end with memory and series (NVIDIA Virtual GPU Software User Guide, "Virtual
+# GPU Types"): "GRID A100D-20C", "NVIDIA L40S-48Q", "GRID P40-2B4"; and product lines that are sold
+# as licences (collector/sources/nvml/codecs.py).
+_VGPU = re.compile(r"-\d+[ABCQ](?:4|ME|GFX)?$")
+_LICENSED = frozenset(
+    {"NVIDIA vApps", "NVIDIA VPC", "NVIDIA vCS", "NVIDIA vWS", "NVIDIA Cloud Gaming"}
+)
 # DCGM's "MB/s" of NVLink are 1000 KiB/s: KiB / 1000, truncated
 KIBIBYTE, DCGM_MEGABYTE = 1024, 1000
 
@@ -116,6 +124,14 @@ def _fabric(node: Node, row: int) -> Number:
     return _FABRIC_FAILED if state == _FABRIC_COMPLETED and error else int(state)
 
 
+def _license(facts: Attributes) -> Number:
+    """0 as DCGM has it for a GPU without a licence to ask for; whether one that takes a licence has
+    it is not read.
+    """
+    takes_one = _VGPU.search(facts.get("name", "")) or facts.get("brand") in _LICENSED
+    return None if takes_one else 0
+
+
 def _used_ratio(node: Node, row: int) -> Number:
     """Share in use of what the driver does not keep for itself, 0 to 1."""
     used, total = (
@@ -135,7 +151,7 @@ _DERIVED: dict[int, Callable[[Node, int, Attributes], Number]] = {
     170: lambda node, row, _: _fabric(node, row),
     254: lambda node, row, _: _used_ratio(node, row),
     449: lambda node, row, _: _megabytes(node.gpus, (_SENT, _RECEIVED), row),
-    526: lambda _node, _row, _facts: 0,  # what DCGM says of a GPU that is no licensed vGPU
+    526: lambda _node, _row, facts: _license(facts),
     843: lambda node, row, _: _megabytes(node.gpus, (_SENT,), row),
     897: lambda node, row, _: _megabytes(node.gpus, (_RECEIVED,), row),
     1215: lambda node, row, _: ratio_word(node.gpus.value("nvlink_symbol_bit_error_ratio", row)),

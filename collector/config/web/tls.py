@@ -5,6 +5,7 @@ client certificates let in.
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,11 @@ CURVES = {
     "CurveP521": "secp521r1",
     "X25519": "X25519",
 }
+
+# Go's AppendCertsFromPEM takes these blocks, and passes over everything else in the file.
+_CERTIFICATE = re.compile(
+    rb"^-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----[^-]*-----END \1-----", re.MULTILINE
+)
 
 Notice = Callable[[str], None]
 
@@ -161,9 +167,10 @@ def _clients(made: ssl.SSLContext, tls: TlsServer, folder: Path) -> None:
         if tls.client_ca_file
         else tls.client_ca.encode()
     )
+    blocks = [block[0] for block in _CERTIFICATE.finditer(pem)]  # comments may be in any encoding
     try:
-        made.load_verify_locations(cadata=pem.decode("ascii"))
-    except (ssl.SSLError, UnicodeDecodeError) as error:
+        made.load_verify_locations(cadata=b"\n".join(blocks).decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
         raise ConfigError(
             f"tls_server_config.client_ca_file: {tls.client_ca_file or 'client_ca'}: "
             "no certificate in PEM"

@@ -21,6 +21,9 @@ _MAX_LINKS = 72  # Rubin has 36, nvml.h reserves GPM metrics for 72
 _MAX_INSTANCES = 7  # NVML_GPU_INSTANCE_PROFILE_1_SLICE
 _MAX_PROCESSES = 256
 _LINK_COUNT = 91  # NVML_FI_DEV_NVLINK_LINK_COUNT
+# Every how many looks at the slow facts (one a minute unless facts_period says otherwise) a target
+# is asked what it refused; targets take turns, so that no look is followed by a slow sweep.
+_REFUSED_LOOKS = 10
 _NUMBERS = count()
 
 
@@ -80,6 +83,7 @@ class Gpu:
         self._logged: dict[int, bytes] = {}
         self._processes: list[list[int]] | None = None
         self._memory: list[list[int]] | None = None
+        self._mig_mode, self._looks = 0, 0
         self._uuid = uuid
         self._seek_links()
 
@@ -95,10 +99,12 @@ class Gpu:
 
     def look_again(self) -> Iterator[bytes]:
         """As describe; nothing where the GPU is lost: the sweep reports it."""
+        mode = self._mig_mode
         try:
             yield from self.describe()
         except NvmlError:
             return
+        self._ask_refused(mig_changed=self._mig_mode != mode)
 
     def targets(self, *, links: bool) -> Iterator[tuple[Target, GpmReader | None]]:
         """What to read in a sweep."""
@@ -147,6 +153,18 @@ class Gpu:
             return None
         self._memory = now
         return now
+
+    def _ask_refused(self, *, mig_changed: bool) -> None:
+        """Let the next sweep ask again what was refused: of all where the MIG mode changed, else of
+        those that answered more before, and now and then of the others.
+        """
+        self._looks += 1
+        for target in (self._own, *self._links.values()):
+            asked = mig_changed or (self._looks + target.number) % _REFUSED_LOOKS == 0
+            if asked or target.shrank:
+                target.ask_again()
+            if asked and target is self._own:  # refused together, they are asked one by one
+                self._gpm.ask_again()
 
     def _tell(
         self,
@@ -250,7 +268,8 @@ class Gpu:
 
     def _mig_handles(self) -> Iterator[Any]:
         try:
-            if not int(self._ask("nvmlDeviceGetMigMode", self.handle)[0]):
+            self._mig_mode = int(self._ask("nvmlDeviceGetMigMode", self.handle)[0])
+            if not self._mig_mode:
                 return
             most = self._most_instances()
         except NvmlError as error:

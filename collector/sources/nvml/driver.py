@@ -73,7 +73,7 @@ class Driver:
         self._events = AnnouncedEvents(library) if events else None
         self._count = 0
         self._gpus: list[Gpu] = []
-        self._layouts: dict[int, tuple[int, int]] = {}
+        self._layouts: dict[int, tuple[int, list[str]]] = {}
 
     def start(self) -> None:
         """Find the GPUs and say what they are. NvmlError where the driver does not count them."""
@@ -124,8 +124,8 @@ class Driver:
             entries = target.read(time.monotonic())
             activity = gpm.read() if gpm else b""
             columns, activities = target.columns, gpm.columns if gpm and activity else []
-            if self._layouts.get(target.number) != (target.layout, len(activities)):
-                self._layouts[target.number] = (target.layout, len(activities))
+            if self._layouts.get(target.number) != (target.layout, activities):
+                self._layouts[target.number] = (target.layout, activities)
                 parts.append(
                     pack_document(
                         wire.LAYOUT,

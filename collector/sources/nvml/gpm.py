@@ -37,6 +37,7 @@ class GpmReader:
         metrics: Mapping[str, int],
         instance: int = -1,
     ) -> None:
+        self._all = metrics
         self.columns = list(metrics)
         self._metrics = list(metrics.values())
         self._library = library
@@ -137,6 +138,12 @@ class GpmReader:
         self.columns = [self.columns[at] for at in places]
         self._metrics = [self._metrics[at] for at in places]
         self._known, self._request = True, None
+
+    def ask_again(self) -> None:
+        """Ask for the metrics that were refused once more in the next reading."""
+        if len(self._metrics) < len(self._all):
+            self.columns, self._metrics = list(self._all), list(self._all.values())
+            self._known, self._request = False, None
 
     def close(self) -> None:
         """Give the samples back."""

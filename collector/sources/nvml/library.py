@@ -26,8 +26,8 @@ TIMEOUT = 10
 # The GPU or the whole driver is gone (uninitialised 1, driver not loaded 9, versions differ 18): no
 # other question is worth asking.
 GONE = frozenset({1, 9, LOST, 18})
-# A question answered so is not asked again: wrong scope or id, not this hardware, no such function,
-# another struct version (25), retired by the driver (26), not on a vGPU (22).
+# A question answered so is asked again rarely (devices.py): wrong scope or id, not this hardware,
+# no such function, another struct version (25), retired by the driver (26), not on a vGPU (22).
 UNSUPPORTED = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, 22, 25, 26})
 
 # Functions that fill a struct of the caller, and the structs that pynvml

@@ -3,7 +3,8 @@
 Runs in the driver child.
 
 The first reading finds out which way of asking each question is supported, and drops what none of
-its ways can answer. After that a reading is one batched call and the getters that are due.
+its ways can answer. After that a reading is one batched call and the getters that are due, until
+what was refused is asked again.
 """
 
 from __future__ import annotations
@@ -76,19 +77,26 @@ _SPREAD = 8  # devices' slow getters are spread over this many parts of their pe
 
 
 class _Question:
-    """One column: the ways to ask that are left, and its answer as an entry of the wire
+    """One column: all ways to ask and those that are left, and its answer as an entry of the wire
     (None before the first).
     """
 
-    __slots__ = ("column", "entry", "ways")
+    __slots__ = ("all_ways", "column", "entry", "ways")
 
     def __init__(self, column: str, ways: tuple[Way, ...]) -> None:
-        self.column, self.ways = column, ways
+        self.column, self.all_ways, self.ways = column, ways, ways
         self.entry: bytes | None = None
 
     def unsupported(self) -> None:
         """Go on to the next way."""
         self.ways, self.entry = self.ways[1:], None
+
+    def ask_again(self) -> bool:
+        """Go back to the first way; True where one was refused."""
+        refused = len(self.ways) < len(self.all_ways)
+        if refused:
+            self.ways, self.entry = self.all_ways, None
+        return refused
 
 
 class _Getter:
@@ -143,6 +151,13 @@ class Target:
         """What was answered once and is not supported now."""
         return len(self.columns) < self._most
 
+    def ask_again(self) -> None:
+        """Ask what was refused once more in the next reading: a refusal may end while the driver
+        stays, as that of the utilization while MIG is on. It costs that reading a second batch.
+        """
+        for question in self._questions:
+            self._changed |= question.ask_again()
+
     def read(self, now: float) -> bytes:
         """Entries of all columns, everything that is due asked again.
 
@@ -151,6 +166,7 @@ class Target:
         while True:
             if self._changed:
                 self._arrange()
+            self._changed = True  # unless both come through: the GPU may be lost between them
             changed = self._ask_fields()
             self._changed = self._ask_getters(now) or changed
             if not self._changed:

@@ -574,6 +574,29 @@ def test_fields_that_dcgm_encodes_anew(
     assert node.values(name) == [wanted]
 
 
+@pytest.mark.parametrize(
+    ("name", "brand", "wanted"),
+    [
+        ("NVIDIA H100 80GB HBM3", "NVIDIA", [0]),
+        ("NVIDIA A100-PCIE-40GB", "NVIDIA", [0]),
+        ("GRID A100D-20C", "Grid", []),
+        ("NVIDIA A100-1-5C", "NVIDIA", []),
+        ("NVIDIA A100-1-5CME", "NVIDIA", []),
+        ("GRID P40-2B4", "Grid", []),
+        ("NVIDIA L4", "NVIDIA vWS", []),
+    ],
+)
+def test_the_licence_of_a_virtual_gpu_is_not_claimed_to_be_missing(
+    name: str, brand: str, wanted: list[float]
+) -> None:
+    """Id 526 is 0 for a GPU that takes no licence, and absent where it takes one: NVML is not asked
+    whether it has it.
+    """
+    row = "DCGM_FI_DEV_VGPU_LICENSE_STATUS"
+    node = csv(f"{row}, gauge, x").see(gpu=[(gpu(0, name, brand=brand), busy())])
+    assert node.values(row) == wanted
+
+
 # Exporter fields
 
 

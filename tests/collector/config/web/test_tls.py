@@ -154,6 +154,23 @@ def test_a_file_or_name_that_is_no_good_is_refused_by_key(
         server(tmp_path, **keys)
 
 
+def test_text_between_the_certificates_of_an_authority_is_skipped(tmp_path: Path) -> None:
+    """Comments in any encoding, a key, a block that was cut off: the certificates are trusted."""
+    broken = b"-----BEGIN CERTIFICATE-----\nMIIB\n"
+    parts = (
+        "# Müller GmbH\n".encode(),
+        AUTHORITY.certificate,
+        b"# M\xfcller\r\n",
+        SERVER.key,
+        broken,
+    )
+    (tmp_path / "ca.pem").write_bytes(b"".join((*parts, Authority("other").certificate)))
+    verifying = server(
+        tmp_path, client_auth_type="RequireAndVerifyClientCert", client_ca_file="ca.pem"
+    )
+    assert len(verifying.get_ca_certs()) == 2
+
+
 def test_a_key_that_everybody_may_read_is_named(tmp_path: Path) -> None:
     """It is used, for a Secret's volume is mounted so, and said with its mode; one for
     its owner and group is not.

@@ -494,8 +494,8 @@ def test_one_field_s_error_hides_nothing_else(scripted: Scripted) -> None:
 
 
 def test_what_is_unsupported_is_asked_once(scripted: Scripted) -> None:
-    """A field or getter that the hardware does not have is asked once per life of the
-    driver, and is no failure.
+    """A field or getter that the hardware does not have is asked once between looks at the slow
+    facts, and is no failure.
     """
     node = scripted(1)
     counters = (
@@ -513,6 +513,107 @@ def test_what_is_unsupported_is_asked_once(scripted: Scripted) -> None:
     assert asked["-/calls/nvmlDeviceGetFanSpeed"] == 1
     assert asked["-/calls/nvmlGpmSampleGet"] == 1
     assert asked["0/calls/field 83"] >= 4
+
+
+def test_what_mig_ends_comes_back_with_its_end(scripted: Scripted) -> None:
+    """A GPU in MIG mode refuses its utilization; without MIG it is there again, under the same
+    driver and also where the agent began in MIG mode.
+    """
+    node = scripted(1, facts_every_s=10)
+    mode, busy = "0/nvmlDeviceGetMigMode()[0]", "0/nvmlDeviceGetUtilizationRates().gpu"
+    activity = "0/nvmlGpmSampleGet()"
+    node.table.set("0/nvmlDeviceGetUtilizationRates().memory", 40)
+    node.table.set("0/nvmlGpmQueryDeviceSupport().isSupportedDevice", 1)
+    node.table.set("0/gpm 2", 87.5)
+    node.table.set(busy, 97)
+    node.table.set(mode, 1)
+    node.table.fail(busy, 3)
+    node.table.fail(activity, 3)
+
+    def used(seconds: float) -> tuple[float | None, float | None]:
+        row = values(node.read(seconds))[0]
+        return row.get("gpu_utilization_percent"), row.get("sm_activity_percent")
+
+    assert [used(1), used(1)] == [(None, None)] * 2
+    child = node.source.child_pid
+    for on, code, wanted in [(0, 0, (97, 87.5)), (1, 3, (None, None)), (0, 0, (97, 87.5))]:
+        node.table.set(mode, on)
+        node.table.fail(busy, code)
+        node.table.fail(activity, code)
+        node.read(11)  # the MIG mode is among the slow facts, which follow a sweep
+        assert [used(0.1), used(0.1)][-1] == wanted
+    assert node.source.child_pid == child
+
+
+def test_what_was_answered_once_is_asked_again_at_every_look(scripted: Scripted) -> None:
+    """A field, a getter and a field of an NVLink that were refused for a while come back with the
+    next slow facts.
+    """
+    node = scripted(1, facts_every_s=10)
+    node.table.set("0/field 91", 1)
+    node.table.set("0/nvmlDeviceGetNvLinkState(0)", 1)
+    keys = "0/field 83", "0/nvmlDeviceGetTemperature(0)", "0/nvmlDeviceGetNvLinkState(0)"
+
+    def answers(seconds: float) -> list[float | None]:
+        reading = node.read(seconds)
+        gpu, link = values(reading)[0], values(reading, "nvlink")[0]
+        return [
+            gpu.get("energy_millijoules"),
+            gpu.get("temperature_celsius"),
+            link.get("state"),
+        ]
+
+    assert answers(1) == [1_000_000, 40, 1]
+    for key in keys:
+        node.table.fail(key, 3)
+    assert answers(1) == [None] * 3
+    for key in keys:
+        node.table.fail(key, 0)
+    assert answers(11) == [None] * 3
+    assert answers(1) == [1_000_000, 40, 1]
+
+
+def test_what_was_never_answered_is_asked_again_rarely(scripted: Scripted) -> None:
+    """Of ten looks at the slow facts one lets a target ask what it never answered, a field and the
+    GPM metrics; in the sweeps between it costs nothing.
+    """
+    node = scripted(1, facts_every_s=10)
+    node.table.set("0/nvmlGpmQueryDeviceSupport().isSupportedDevice", 1)
+    node.table.fail("0/nvmlGpmSampleGet()", 3)
+    counters = "0/calls/field 230", "-/calls/nvmlGpmSampleGet"
+    for key in counters:
+        node.table.set(key, 0)
+    for _ in range(10):
+        node.read(11)
+    assert [node.value(key) for key in counters] == [1, 1]
+    node.table.set("0/field 230", 2)
+    node.table.fail("0/nvmlGpmSampleGet()", 0)
+    node.table.set("0/gpm 2", 87.5)
+    node.read(11)
+    rows = [values(node.read())[0] for _ in range(2)]
+    assert [row.get("recovery_action") for row in rows] == [2, 2]
+    assert rows[-1]["sm_activity_percent"] == 87.5
+
+
+@pytest.mark.parametrize("lost", ["Temperature(0)", "PerformanceState()", "ComputeMode()"])
+def test_a_refusal_in_the_sweep_that_loses_the_gpu_breaks_nothing(
+    scripted: Scripted, lost: str
+) -> None:
+    """The same child goes on once the GPU answers again."""
+    node = scripted(1, facts_every_s=10)
+    busy = "0/nvmlDeviceGetUtilizationRates().gpu"
+    node.table.set(busy, 97)
+    node.read(1)
+    child = node.source.child_pid
+    node.table.fail(busy, 3)
+    node.table.fail(f"0/nvmlDeviceGet{lost}", 15)
+    node.read(1)
+    node.table.fail(busy, 0)
+    node.table.fail(f"0/nvmlDeviceGet{lost}", 0)
+    for _ in range(3):
+        node.read(11)
+    assert values(node.read(1))[0].get("gpu_utilization_percent") == 97
+    assert node.source.child_pid == child
 
 
 def test_a_struct_is_asked_once_for_all_its_members(scripted: Scripted) -> None:
