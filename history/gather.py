@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from history.hour import Joined, Replica, Twin, changes, joined, side_by_side_ms
+from history.hour import Joined, Replica, Twin, changes, is_near, joined, side_by_side_ms
 from history.meaning import dcgm_exporter, fabric_exporters, node_exporter, nvidia_gpu_exporter
 from history.meaning.column import Column
 from history.meaning.holders import UNJOINED, UNKNOWN, Holders, held
@@ -37,6 +37,7 @@ LATE_NS = 120 * SECOND_NS
 STATE = Column("gpu", "state")
 XID = Column("gpu", "xid")  # the code of the last one: becomes events
 BOOT = Column("node", "boot_time_seconds")
+INSTANCE = "GPU_I_ID"  # the label of a MIG instance; the UUID beside it is its GPU's
 BLANK = "without a value (NaN, stale marker)"  # samples that are left out
 EXPORTER = "exporter"  # of a port, where it is not its node's own
 MAX_XID = 100_000  # beyond is no code: today's end at 176
@@ -86,6 +87,8 @@ class Hour:
         self._twins: dict[tuple[str, str], dict[Replica, Twin]] = defaultdict(
             lambda: defaultdict(Twin)
         )
+        # by host and GPU, when its MIG instances have samples (unix time, ms; rising)
+        self._instances: dict[str, dict[str, NDArray[np.int64]]] = defaultdict(dict)
         self._jobs: dict[str, dict[str, Jobs]] = defaultdict(dict)
         self._job_metrics: dict[str, str] = {}
         self._logged: Mapping[str, Sequence[Event]] = {}
@@ -101,6 +104,8 @@ class Hour:
         host, device, facts = self._place(source, column, series.labels)
         if not host or not device:
             self._skip(series, _why(source, series.labels))
+            if host and source == GPUS and INSTANCE in series.labels:
+                self._take_instance(host, series)
             return
         if not len(series.times_ms):
             return
@@ -125,13 +130,22 @@ class Hour:
         host = self._labels.host(labels)
         if source == GPUS:
             facts = {ours: labels[label] for label, ours in FACTS.items() if labels.get(label)}
-            return host, "" if "GPU_I_ID" in labels else self._labels.gpu_of(labels), facts
+            return host, "" if INSTANCE in labels else self._labels.gpu_of(labels), facts
         if column.kind == "ib_port":
             return host, *_port(host, labels.get("device", ""), labels.get("port", ""), {})
         return host, host, {}
 
     def _skip(self, series: Series, why: str) -> None:
         self._account.skipped[why, series.name] += len(series.times_ms)
+
+    def _take_instance(self, host: str, series: Series) -> None:
+        """Series of a MIG instance have no value of the GPU, but the GPU is there."""
+        gpu, times = self._labels.gpu_of(series.labels), series.times_ms
+        known = self._instances[host].get(gpu, times)
+        # one scrape gives all series the same times: most of these arrays are equal
+        self._instances[host][gpu] = (
+            known if np.array_equal(known, times) else np.union1d(known, times)
+        )
 
     def _take_job(self, host: str, gpu: str, series: Series) -> None:
         """Jobs are in the labels of every metric: they are followed by one of each node's."""
@@ -191,7 +205,7 @@ class Hour:
     def _sheets(self, host: str, source: str, one: Joined, remembered: Host) -> list[Sheet]:
         if source == GPUS:
             sheet = _sheet(one, "gpu", remembered.gpu_devices(host))
-            return [_with_states(sheet, one, remembered)]
+            return [_with_states(sheet, one, remembered, self._instances.get(host, {}))]
         by = FABRIC if source == FABRIC else ""
         ports = tuple(
             Device(host, "ib_port", name, facts)
@@ -282,7 +296,7 @@ def _port(
 
 
 def _why(source: str, labels: Labels) -> str:
-    if "GPU_I_ID" in labels:
+    if INSTANCE in labels:
         return "MIG instance"
     return "switch, or adapter of no known node" if source == FABRIC else "no node or device"
 
@@ -302,10 +316,15 @@ def _sheet(one: Joined, kind: str, devices: tuple[Device, ...]) -> Sheet:
     return Sheet(kind, devices, found)
 
 
-def _with_states(sheet: Sheet, one: Joined, remembered: Host) -> Sheet:
+def _with_states(
+    sheet: Sheet,
+    one: Joined,
+    remembered: Host,
+    instances: Mapping[str, NDArray[np.int64]],
+) -> Sheet:
     """Whether each GPU answered: one that its exporter does not list while it lists others is
     absent. Nothing is known of one that was replaced, or that another exporter lists about then,
-    nor, where machines share the name, of any.
+    or of which MIG ``instances`` are listed about then; nor, where machines share the name, of any.
     """
     if not sheet.columns:
         return sheet
@@ -314,6 +333,10 @@ def _with_states(sheet: Sheet, one: Joined, remembered: Host) -> Sheet:
     states[silent.all(axis=1)] = np.nan
     gpus = [device.id for device in sheet.devices]
     states[silent & (remembered.is_shared(one.times_ms) | one.elsewhere(gpus))] = np.nan
+    for gpu, times_ms in instances.items():
+        if gpu in remembered.gpus:
+            column = gpus.index(gpu)
+            states[silent[:, column] & is_near(one.times_ms, times_ms), column] = np.nan
     for gpu, ms in remembered.replaced().items():
         states[one.times_ms >= ms, gpus.index(gpu)] = np.nan
     return Sheet(sheet.kind, sheet.devices, {**sheet.columns, STATE.name: states})

@@ -210,6 +210,21 @@ def side_by_side_ms(twins: Collection[Twin]) -> int:
     )
 
 
+def is_near(times_ms: Times, own: Times) -> NDArray[np.bool_]:
+    """Which times are at most ``AROUND`` intervals from one of some rising others, unix ms.
+
+    >>> is_near(np.array([0, 70, 150]), np.array([10, 30, 50])).tolist()
+    [True, True, False]
+    """
+    if not len(own):
+        return np.zeros(len(times_ms), np.bool_)
+    after = np.searchsorted(own, times_ms)
+    right = np.abs(own[np.minimum(after, len(own) - 1)] - times_ms)
+    left = np.abs(times_ms - own[np.maximum(after - 1, 0)])
+    near: NDArray[np.bool_] = np.minimum(left, right) <= AROUND * (interval_ms(own) or DEFAULT_MS)
+    return near
+
+
 def _among(at: Times, own: Times) -> NDArray[np.bool_]:
     """Which of some times are among rising others."""
     if not len(own):

@@ -11,9 +11,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from collector.integrations.reporters import USER as CORDONED_BY
+from history.economics.activity import WORKING_PERCENT
+from history.economics.begun_before import JOBS, LOOK_BACK, OUT_OF_SERVICE, begun_before
 from history.economics.evidence import JobSpan, NodeEvidence, Span
 from history.economics.held import held
 from history.economics.sacct import NodeEvent, Run
+from history.economics.unread import Facts, some, unread
+from history.meaning.node_names import same_host, short_name
+from pipeline.frame import Device
 from pipeline.job_names import base
 from pipeline.observation import Event
 from pipeline.store.query.busy import BUCKET_MS, Busy, busy
@@ -22,11 +27,6 @@ from pipeline.store.query.events_of import events_of
 from pipeline.store.query.labels import incident_rows
 from pipeline.store.query.store import Store, Window
 
-LOOK_BACK = timedelta(days=30)  # for jobs, incidents and maintenance that began before
-KINDS = (
-    *("job_started", "job_ended", "maintenance_started", "maintenance_ended"),
-    "repair_step",
-)
 WAITING = ("hang", "nccl")  # detectors whose incidents say that a job waits
 OPEN_STEPS = ("drained", "reset", "checked", "burning_in", "rma", "stopped")
 RACK = ("rack", "leaf")
@@ -54,11 +54,12 @@ class Accounting:
 
 @dataclass(slots=True)
 class Gathered:
-    """All nodes, and what reliability is judged by."""
+    """All nodes, and what reliability is judged by; ``notes`` say what is not known."""
 
     nodes: list[NodeEvidence] = field(default_factory=list)
     incidents: list[Mapping[str, Any]] = field(default_factory=list)
     steps: list[Event] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def gather(
@@ -66,43 +67,69 @@ def gather(
 ) -> Gathered:
     """Everything between two times, which are whole minutes."""
     accounting = accounting or Accounting()
-    every = list(events_of(store, Window(since - LOOK_BACK, until), KINDS))
+    every = begun_before(store, since)
+    every += events_of(store, Window(since - LOOK_BACK, until), (*JOBS, *OUT_OF_SERVICE))
     incidents = [row for row in incident_rows(store) if row["opened"] < until]
     facts = names(store, Window(since, until)).facts
     found = Gathered(
         incidents=[row for row in incidents if row["opened"] >= since],
         steps=[one for one in every if one.kind == "repair_step" and _at_ms(one) >= _ms(since)],
     )
-    # A quarter of a large site has millions of runs: they are not looked through for each node.
-    teams, runs = accounting.teams(), _by_name(accounting.runs)
-    events: dict[str, list[Event]] = defaultdict(list)
-    for event in every:
-        events[event.device.host].append(event)
-    for one in busy(store, since, until):
-        about = _Node(one, events[one.host], teams)
-        own = runs.get(one.host.partition(".")[0], ())
+    evidence = _Evidence(every, incidents, accounting)
+    found.nodes = [evidence.of(one, facts) for one in busy(store, since, until)]
+    lacking = unread(store, since, until, accounting.nodes, {one.host for one in found.nodes})
+    found.nodes += [evidence.of(one, lacking.facts) for one in lacking.nodes]
+    found.notes += lacking.notes
+    if evidence.without_start:
+        found.notes.append(
+            "Jobs that ended and of which no start is known, whose GPU-hours have no team: "
+            + some(evidence.without_start)
+        )
+    return found
+
+
+class _Evidence:
+    """What events, incidents and schedulers say of each node; ``without_start`` are jobs that ended
+    and of which nothing says when they began.
+    """
+
+    def __init__(
+        self, events: Iterable[Event], incidents: Sequence[Mapping[str, Any]], known: Accounting
+    ) -> None:
+        self._incidents, self._accounting = incidents, known
+        # A quarter of a large site has millions of runs: they are not looked through for each node.
+        self._teams, self._runs = known.teams(), _by_name(known.runs)
+        self._events: dict[str, list[Event]] = defaultdict(list)
+        for event in events:
+            self._events[event.device.host].append(event)
+        self.without_start: set[str] = set()
+
+    def of(self, one: Busy, facts: Facts) -> NodeEvidence:
+        """All of a node."""
+        own = self._events.get(one.host, [])
+        own = [*own, *_exclusive(self._runs.get(short_name(one.host), ()), one, own)]
+        about = _Node(one, sorted(own, key=lambda event: event.time_ns), self._teams)
+        self.without_start.update(about.without_start())
+        incidents = (row for row in self._incidents if row["host"] == one.host)
         spans = (
             *(Span("down", *gap) for gap in one.restarts),
             *about.out_of_service(),
             *about.repairs(),
-            *(span for row in incidents if row["host"] == one.host for span in about.faults(row)),
-            *_by_scheduler(accounting.nodes, one.host, about.end_ms),
+            *(span for row in incidents for span in about.faults(row)),
+            *_by_scheduler(self._accounting.nodes, one.host, about.end_ms),
         )
         gpu_facts = [facts.get((one.host, gpu), {}) for gpu in one.gpus]
-        found.nodes.append(
-            NodeEvidence(
-                host=one.host,
-                gpus=one.gpus,
-                begin_ms=one.begin_ms,
-                bucket_ms=BUCKET_MS,
-                busy=one.percent,
-                spans=spans,
-                jobs=tuple(about.jobs()) or tuple(_exclusive(own, one, about.end_ms)),
-                models=tuple(known.get("model", known.get("name", "")) for known in gpu_facts),
-                rack=next((k[name] for k in gpu_facts for name in RACK if k.get(name)), ""),
-            )
+        return NodeEvidence(
+            host=one.host,
+            gpus=one.gpus,
+            begin_ms=one.begin_ms,
+            bucket_ms=BUCKET_MS,
+            busy=one.percent,
+            spans=spans,
+            jobs=tuple(about.jobs()),
+            models=tuple(known.get("model", known.get("name", "")) for known in gpu_facts),
+            rack=next((k[name] for k in gpu_facts for name in RACK if k.get(name)), ""),
         )
-    return found
 
 
 class _Node:
@@ -122,6 +149,16 @@ class _Node:
             if columns and one.end_ms > self._busy.begin_ms:
                 yield JobSpan(job, one.begin_ms, one.end_ms, columns, owner)
 
+    def without_start(self) -> Iterator[str]:
+        """Jobs that ended in this time, and nothing says when they began."""
+        started: set[str] = set()
+        for event in self._events:
+            job = base(str(event.attributes.get("job", "")))
+            if event.kind == "job_started":
+                started.add(job)
+            elif event.kind == "job_ended" and event.time_ns // 1_000_000 > self._busy.begin_ms:
+                yield from {job} - started
+
     def out_of_service(self) -> Iterator[Span]:
         """Maintenance of the node, or of a GPU; a cordon that the agent saw."""
         begun: dict[str, Event] = {}
@@ -132,7 +169,8 @@ class _Node:
             elif event.kind == "maintenance_ended" and device in begun:
                 yield from self._repair(begun.pop(device), event.time_ns // 1_000_000)
         for start in begun.values():
-            yield from self._repair(start, self.end_ms)
+            if not self._is_forgotten(start):
+                yield from self._repair(start, self.end_ms)
 
     def repairs(self) -> Iterator[Span]:
         """From a drain of `tocsin repair` to the return of the node, step by step."""
@@ -144,7 +182,24 @@ class _Node:
                     yield _repair(before, _at_ms(event))
                 if event.attributes.get("step") in OPEN_STEPS:
                     begun[event.device.id] = event
-        yield from (_repair(start, self.end_ms) for start in begun.values())
+        for start in begun.values():
+            if not self._is_forgotten(start):
+                yield _repair(start, self.end_ms)
+
+    def _is_forgotten(self, start: Event) -> bool:
+        """Whether what began before the look-back has ended, though no event says so: it works now,
+        or was given a job in the look-back or that lasts.
+        """
+        if _at_ms(start) >= self._busy.begin_ms - LOOK_BACK // timedelta(milliseconds=1):
+            return False
+        gpu = start.device.id if start.device.kind == "gpu" else ""
+        columns = [n for n, one in enumerate(self._busy.gpus) if gpu in ("", one)]
+        return bool((self._busy.percent[:, columns] > WORKING_PERCENT).any()) or any(
+            event.kind == "job_started"
+            and event.time_ns > start.time_ns
+            and (not gpu or gpu in str(event.attributes.get("gpus", "")).split())
+            for event in self._events
+        )
 
     def _repair(self, start: Event, end_ms: int) -> Iterator[Span]:
         column = -1 if start.device.kind == "node" else self._column.get(start.device.id)
@@ -176,10 +231,10 @@ class _Node:
 
 
 def _by_name(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    """Runs by the first part of the names of their nodes, as ``same_host`` compares them."""
+    """Runs by the short names of their nodes, as ``same_host`` compares them."""
     found: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
-        for name in {node.partition(".")[0] for node in run.nodes}:
+        for name in {short_name(node) for node in run.nodes}:
             found[name].append(run)
     return found
 
@@ -193,27 +248,22 @@ def _by_scheduler(events: Iterable[NodeEvent], host: str, end_ms: int) -> Iterat
             yield Span(cause, begin, end, part="node", waits=one.is_drained)
 
 
-def _exclusive(runs: Iterable[Run], node: Busy, end_ms: int) -> Iterator[JobSpan]:
-    """Jobs that had all GPUs of a node, by the accounting alone: it names no single GPU, so a node
-    that several jobs share stays without.
+def _exclusive(runs: Iterable[Run], node: Busy, events: Iterable[Event]) -> Iterator[Event]:
+    """Jobs that had all GPUs of a node and whose start no event reports, by the accounting alone:
+    it names no single GPU, so a node that several jobs share stays without.
     """
-    every = tuple(range(len(node.gpus)))
+    started = {base(str(e.attributes.get("job", ""))) for e in events if e.kind == "job_started"}
+    device = Device(node.host, "node", node.host)
     for run in runs:
         names = [name for name in run.nodes if same_host(name, node.host)]
-        if names and run.begin_s is not None and run.gpus == len(every) * len(run.nodes):
-            end = end_ms if run.end_s is None else round(run.end_s * 1000)
-            yield JobSpan(run.job, round(run.begin_s * 1000), end, every, run.account or run.user)
-
-
-def same_host(one: str, other: str) -> bool:
-    """Whether two names mean one node: one may have the domain that the other lacks.
-
-    >>> same_host("gpu01", "gpu01.example.org"), same_host("10.0.0.1", "10.0.0.2")
-    (True, False)
-    """
-    if one == other or ("." in one) == ("." in other):
-        return one == other
-    return one.partition(".")[0] == other.partition(".")[0]
+        complete = bool(names) and run.gpus == len(node.gpus) * len(run.nodes)
+        if run.begin_s is None or not complete or started & {run.job, run.key[1]}:
+            continue
+        about = {"job": run.job, "scheduler": "slurm", "team": run.account or run.user}
+        begin = {**about, "gpus": " ".join(node.gpus)}
+        yield Event(round(run.begin_s * 1e9), 0, device, "job_started", begin)
+        if run.end_s is not None:
+            yield Event(round(run.end_s * 1e9), 0, device, "job_ended", about)
 
 
 def _repair(start: Event, end_ms: int) -> Span:

@@ -4,8 +4,9 @@ that ended with its node, or while no agent ran, was not always reported.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pipeline.job_names import base
@@ -34,6 +35,16 @@ def held(events: Iterable[Event], restarts: Iterable[tuple[int, int]], end_ms: i
     """
     found = list(_Open().follow(events, sorted(restarts), end_ms))
     return sorted(found, key=lambda one: (one.scheduled, one.begin_ms))
+
+
+def left_open(events: Iterable[Event]) -> list[Event]:
+    """Of all nodes, events in order: the starts of jobs that none of them ended, by node, with the
+    GPUs that no other job has got since.
+    """
+    nodes: dict[str, _Open] = defaultdict(_Open)
+    for event in events:
+        nodes[event.device.host].pass_by(event)
+    return [start for node in nodes.values() for start in node.starts()]
 
 
 def at_ms(event: Event) -> int:
@@ -75,6 +86,18 @@ class _Open:
         for begin_ms, _ in left:
             yield from self._close(self._jobs, begin_ms)
         yield from self._close(self._jobs, end_ms)
+
+    def pass_by(self, event: Event) -> None:
+        """An event of which only what is open afterwards matters."""
+        for _ in self._take(event):
+            pass
+        self._jobs = [job for job in self._jobs if job.gpus]
+
+    def starts(self) -> Iterator[Event]:
+        """Of the jobs that run."""
+        for job in self._jobs:
+            about = {**job.start.attributes, "gpus": " ".join(sorted(job.gpus))}
+            yield replace(job.start, attributes=about)
 
     def _take(self, event: Event) -> Iterator[Held]:
         name, scheduled = str(event.attributes.get("job", "")), "scheduler" in event.attributes

@@ -47,7 +47,8 @@ class Report:
 
     ``reliability`` is by fault, ``parts`` by kind of device, ``by_node`` of nodes with a failure or
     repair, the least available first; hours in service are those of GPUs. ``accounts`` and ``ends``
-    are the scheduler's own sums; ``notes`` what was asked and did not answer.
+    are the scheduler's own sums; ``notes`` what was asked and did not answer, and what
+    is not known.
     """
 
     since: datetime
@@ -113,7 +114,7 @@ def report(
         helped=_helped(gathered),
         accounts=by_account(accounting.runs, *span),
         ends=by_end(accounting.runs, *span),
-        notes=tuple(accounting.notes),
+        notes=(*accounting.notes, *gathered.notes),
     )
 
 

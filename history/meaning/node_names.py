@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from ipaddress import ip_address
 from types import MappingProxyType
 
 from history.meaning.labels import without_port
@@ -17,11 +18,11 @@ class NodeNames:
         self._nodes, self._renamed = nodes, renamed
         self._short: dict[str, list[str]] = {}
         for node in nodes:
-            self._short.setdefault(_short(node), []).append(node)
+            self._short.setdefault(short_name(node), []).append(node)
 
     def named(self, name: str) -> str:
-        """The node that a name means, by the short name where one node alone has it; empty where
-        none is meant.
+        """The node that a name means, by the short name where one node alone has it and the domain
+        is not another; empty where none is meant.
 
         >>> NodeNames(("gpu-1.example", "gpu-2.example")).named("gpu-1")
         'gpu-1.example'
@@ -30,9 +31,29 @@ class NodeNames:
         found = self._renamed.get(name, self._renamed.get(plain, plain))
         if found in self._nodes:
             return found
-        same = self._short.get(_short(found), [])
-        return same[0] if len(same) == 1 else ""
+        same = self._short.get(short_name(found), [])
+        return same[0] if len(same) == 1 and same_host(found, same[0]) else ""
 
 
-def _short(name: str) -> str:
-    return name.partition(".")[0]
+def same_host(one: str, other: str) -> bool:
+    """Whether two names mean one node: one may have the domain that the other lacks.
+
+    >>> same_host("gpu01", "gpu01.example.org"), same_host("gpu01.example.net", "gpu01.example.org")
+    (True, False)
+    """
+    if one == other or ("." in one) == ("." in other):
+        return one == other
+    return short_name(one) == short_name(other)
+
+
+def short_name(name: str) -> str:
+    """A name without its domain. An address has none.
+
+    >>> short_name("gpu01.example.org"), short_name("10.9.8.7")
+    ('gpu01', '10.9.8.7')
+    """
+    try:
+        ip_address(name)
+    except ValueError:
+        return name.partition(".")[0]
+    return name

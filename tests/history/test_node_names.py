@@ -24,7 +24,11 @@ SPAN = (BEGIN_MS, BEGIN_MS + HOUR_MS)
     [
         ("gpu17.example.com", "gpu17.example.com"),
         ("gpu17", "gpu17.example.com"),
-        ("gpu17.other.net", "gpu17.example.com"),
+        ("gpu17.other.net", ""),
+        ("gpu20.example.com", "gpu20"),
+        ("10.9.8.7", ""),
+        ("10", ""),
+        ("10.1.0.7:9100", "10.1.0.7"),
         ("gpu17:9100", "gpu17.example.com"),
         ("rack3-slot4", "gpu17.example.com"),
         ("rack3-slot5", "gpu17.example.com"),
@@ -36,8 +40,10 @@ SPAN = (BEGIN_MS, BEGIN_MS + HOUR_MS)
 def test_a_node_is_meant_by_its_name_a_name_of_a_mapping_or_a_short_name_of_its_own(
     name: str, node: str
 ) -> None:
-    """Of two nodes with one short name neither is meant by it; one that is called so is."""
-    nodes = {"gpu17.example.com", "gpu18.a", "gpu18.b", "gpu19", "gpu19.a"}
+    """Of two nodes with one short name neither is meant by it; one that is called so is. A full
+    name of another domain means another node, and an address has no short name.
+    """
+    nodes = {"gpu17.example.com", "gpu18.a", "gpu18.b", "gpu19", "gpu19.a", "gpu20", "10.1.0.7"}
     renamed = {"rack3-slot4": "gpu17.example.com", "rack3-slot5": "gpu17"}
     assert NodeNames(nodes, renamed).named(name) == node
 

@@ -143,6 +143,33 @@ def test_a_gpu_that_both_exporters_of_a_node_lost_is_absent() -> None:
     assert states["GPU-n1-2"] == [GpuState.OK] * 40
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["same hour", "next hour"])
+def test_a_gpu_in_mig_mode_is_absent_only_where_its_instances_are_not_listed_either(
+    *, again: bool
+) -> None:
+    """Series of an instance name the GPU that it is a part of; of the GPU itself nothing is known
+    then.
+    """
+    middle, gone = TIMES[10], TIMES[30]
+    hosts: dict[str, Host] = {}
+    before = [series(HEAT, gpu_labels("n1", gpu), TIMES[:10]) for gpu in range(3)]
+    after = [series(HEAT, gpu_labels("n1", 0), TIMES[10:])]
+    for gpu in (1, 2):
+        for instance in range(2):
+            labels = gpu_labels("n1", gpu, GPU_I_ID=str(instance), GPU_I_PROFILE="1g.10gb")
+            times = [ms for ms in TIMES if middle <= ms and (gpu == 1 or ms < gone)]
+            after.append(series(HEAT, labels, times))
+    if again:
+        hour(before, hosts)
+    states = column(hour(after if again else [*before, *after], hosts)["n1"], "state")
+    own = [] if again else [GpuState.OK] * 10
+    assert states["GPU-n1-0"] == [*own, *[GpuState.OK] * 30]
+    assert states["GPU-n1-1"] == own
+    absent = states["GPU-n1-2"][len(own) :]
+    assert set(absent) == {GpuState.ABSENT}
+    assert 7 <= len(absent) <= 10  # it is looked for two scrapes around
+
+
 def test_a_job_whose_gpu_was_lost_ends_with_its_other_gpus() -> None:
     """The lost one has no series that says so; a job that had it alone ends when it is given up."""
     middle, hosts = len(TIMES) // 2, dict[str, Host]()
