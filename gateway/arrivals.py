@@ -31,7 +31,7 @@ STARTS = 128  # that are known of a host: so many agents of one name are noticed
 # The correction stays while the measured one is so close: its noise is that of the network.
 STEADY_NS = SECOND_NS // 4
 # Between a host's unix time and its monotonic clock: a change of so much is a clock that was set,
-# or a machine that slept. Chrony and ntpd slew by at most a tenth.
+# or a machine that slept. A clock that is slewed takes both along.
 SET_NS = SECOND_NS
 
 

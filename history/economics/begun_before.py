@@ -1,7 +1,7 @@
 """What began long before a report and may last into it: jobs, maintenance, repairs.
 
-Of the time before ``LOOK_BACK`` all events of the store are looked through once, however old, and
-only these kinds are kept; of jobs those of the node's present boot, because none outlives it.
+Of the time before ``LOOK_BACK`` all events of the store are read, however old, and one by one only
+these kinds; of jobs those of the node's present boot, because none outlives it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from history.economics.held import left_open
 from pipeline.frame import Device
@@ -25,7 +26,7 @@ OUT_OF_SERVICE = ("maintenance_started", "maintenance_ended", "repair_step")
 DAY = timedelta(days=1)  # every day's files begin with a row of each device
 MIN_TRIMMED = 1000  # events of a node
 COLUMNS = (
-    *("time", "seq", "n", "host", "device", "boot_id"),  # in their order
+    *("time", "seq", "n", "host", "device"),  # in their order
     *("device_kind", "kind", "attributes"),
 )
 BOOTS = "SELECT host, time, boot_id FROM devices WHERE kind = 'gpu' ORDER BY time"
@@ -38,10 +39,10 @@ def begun_before(store: Store, since: datetime) -> list[Event]:
     boots = _boots(store, since)
     nodes: dict[str, _Jobs] = defaultdict(_Jobs)
     found: list[Event] = []
-    for event, boot in _events(store, since - LOOK_BACK):
+    for event in _events(store, since - LOOK_BACK, boots):
         if event.kind in OUT_OF_SERVICE:
             found.append(event)
-        elif boot in boots:
+        else:
             nodes[event.device.host].add(event)
     for jobs in nodes.values():
         found += left_open(jobs.events)
@@ -73,27 +74,38 @@ class _Jobs:
             self._limit = max(MIN_TRIMMED, 2 * len(self.events))
 
 
-def _events(store: Store, until: datetime) -> Iterator[tuple[Event, str]]:
-    """With their boots, one at a time: a site has millions a year. In the order of files, and
-    in that of time within one.
+def _events(store: Store, until: datetime, boots: Collection[str]) -> Iterator[Event]:
+    """One at a time: a site has millions a year. In the order of files, and in that of time within
+    one.
     """
     until_us = round(until.timestamp() * 1e6)
-    pieces = store.pieces("events", COLUMNS, Window(until=until))
+    pieces = store.pieces("events", (*COLUMNS, "boot_id"), Window(until=until))
     logged = next(pieces)  # the newest come first
     for piece in pieces:
-        yield from _of(piece, until_us)
-    yield from _of(logged, until_us)
+        yield from _of(piece, until_us, boots)
+    yield from _of(logged, until_us, boots)
 
 
-def _of(piece: Any, until_us: int) -> Iterator[tuple[Event, str]]:
-    kinds, times_us = piece["kind"].to_pylist(), piece["time"].cast("int64").to_numpy()
-    wanted = np.isin(np.array(kinds, np.str_), [*JOBS, *OUT_OF_SERVICE]) & (times_us < until_us)
+def _of(piece: Any, until_us: int, boots: Collection[str]) -> Iterator[Event]:
+    times_us = piece["time"].cast("int64").to_numpy()
+    kinds, of_jobs = piece["kind"], _among(piece["boot_id"], boots)
+    wanted = _among(kinds, OUT_OF_SERVICE) | (_among(kinds, JOBS) & of_jobs)
+    wanted &= times_us < until_us
     some = piece.take(np.flatnonzero(wanted))
     columns = (some[name].to_pylist() for name in COLUMNS[1:])
     rows = zip(times_us[wanted].tolist(), *columns, strict=True)
-    for us, _, _, host, device, boot, device_kind, kind, attributes in sorted(rows):
+    for us, _, _, host, device, device_kind, kind, attributes in sorted(rows):
         about = Device(host, device_kind, device)
-        yield Event(us * 1000, 0, about, kind, orjson.loads(attributes)), boot
+        yield Event(us * 1000, 0, about, kind, orjson.loads(attributes))
+
+
+def _among(column: Any, names: Collection[str]) -> NDArray[np.bool_]:
+    """Of a column of names, (row,): whether each is one of these."""
+    wanted = [
+        np.isin(np.array(chunk.dictionary.to_pylist(), np.str_), list(names))[chunk.indices]
+        for chunk in column.chunks
+    ]
+    return np.concatenate((np.zeros(0, np.bool_), *wanted))
 
 
 def _boots(store: Store, since: datetime) -> Collection[str]:
