@@ -119,13 +119,17 @@ def split(url: str) -> SplitResult:
 
 def connection(parts: SplitResult, who: Access, timeout_s: float) -> HTTPConnection:
     """A connection to the host of a URL, not yet opened; ValueError for what a client lacks."""
-    from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415
+    from http.client import HTTP_PORT, HTTPS_PORT, HTTPConnection, HTTPSConnection  # noqa: PLC0415
 
+    # A port is always given: without one http.client takes the last group of an IPv6 address.
     if parts.scheme == "https":
         return HTTPSConnection(
-            str(parts.hostname), parts.port, timeout=timeout_s, context=_context(who)
+            str(parts.hostname),
+            parts.port or HTTPS_PORT,
+            timeout=timeout_s,
+            context=_context(who),
         )
-    return HTTPConnection(str(parts.hostname), parts.port, timeout=timeout_s)
+    return HTTPConnection(str(parts.hostname), parts.port or HTTP_PORT, timeout=timeout_s)
 
 
 @contextlib.contextmanager

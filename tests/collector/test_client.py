@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from collector.client import Access, get
+from collector.client import NOBODY, Access, connection, get, split
 from tests.certificates import Authority
 from tests.wait import PATIENCE_S
 
@@ -84,6 +84,21 @@ def test_nobody_there_is_said_with_the_address() -> None:
     """A port that nothing can listen on."""
     with pytest.raises(ConnectionError, match=r"^http://127\.0\.0\.1:1/: .*refused"):
         ask("http://127.0.0.1:1/", Access())
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "port"),
+    [
+        ("http://[fd00::7]/metrics", "fd00::7", 80),
+        ("https://[fd00::c]/metrics", "fd00::c", 443),
+        ("http://[fd00::7]:9400/metrics", "fd00::7", 9400),
+        ("https://gpu07/metrics", "gpu07", 443),
+    ],
+)
+def test_an_ipv6_address_needs_no_port(address: str, host: str, port: int) -> None:
+    """Its last group is no port: a server at the usual port of its scheme is asked."""
+    opened = connection(split(address), NOBODY, 1.0)
+    assert (opened.host, opened.port) == (host, port)
 
 
 @pytest.mark.parametrize(
