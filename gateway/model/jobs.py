@@ -251,11 +251,10 @@ def _job(layout: Layout, parts: Sequence[tuple[int, _Held]]) -> Job:
     )
 
 
-def stalled(jobs: Sequence[Job], findings: Iterable[Finding], now_ns: int) -> tuple[Job, ...]:
+def stalled(jobs: Sequence[Job], findings: Sequence[Finding], now_ns: int) -> tuple[Job, ...]:
     """The same jobs with the state that findings give them."""
-    states = {
-        printable(base(stall.job)): stall for stall in stalls((), findings, now_ns, most=len(jobs))
-    }
+    every = stalls((), findings, now_ns, most=len(findings))  # of jobs that hold nothing now, too
+    states = {printable(base(stall.job)): stall for stall in every}
     if not states:
         return tuple(jobs)
     return tuple(

@@ -171,6 +171,17 @@ def test_a_stalled_job_says_so(cluster: SimulatedCluster) -> None:
     assert job.stalled_s == pytest.approx(90, abs=1)
 
 
+def test_a_stalled_job_says_so_beside_findings_of_others(cluster: SimulatedCluster) -> None:
+    """However many jobs that hold nothing here any more still have findings."""
+    cluster.run("71", range(4))
+    cluster.read()
+    for name in ("69", "70", "71"):
+        rank = Device("node-0002", "rank", f"{name}/17", {"job": name})
+        cluster.find(rank, "hang/absent_rank", "Rank 17 waits.", ago_s=90)
+    (job,) = cluster.model.snapshot().jobs
+    assert (job.id, job.state) == ("71", "stalled")
+
+
 HELD: dict[str, tuple[list[tuple[str, str, str, str]], dict[str, str]]] = {
     "another job has all": (
         [("started", "71", "0 1", "slurm"), ("started", "72", "0 1", "slurm")],
