@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
@@ -40,14 +41,20 @@ def listen(addresses: Iterable[str], held: Bound = NOTHING) -> Bound:
 
     An address that is ``held`` is not bound again: its sockets are shared, so that not a client
     meets a closed door meanwhile. Another address of the same port is bound beside it: all
-    interfaces after one, or one after all.
+    interfaces after one, or one after all. ``[::]`` is all interfaces, as for the exporters in Go,
+    where no other address has its port.
     """
     sockets: dict[str, list[socket.socket]] = {}
     beside = tuple(chain.from_iterable(held.values()))
+    addresses = tuple(addresses)
     try:
+        ports = Counter(parse(address)[1] for address in addresses)
         for address in addresses:
+            host, port = parse(address)
+            everywhere = not host or (host == "::" and ports[port] == 1)
             sockets.setdefault(address, []).extend(
-                [one.dup() for one in held.get(address, ())] or _bind(address, beside)
+                [one.dup() for one in held.get(address, ())]
+                or ([_everywhere(address, port, beside)] if everywhere else _bind(address, beside))
             )
     except ListenError:
         close(sockets)
@@ -63,8 +70,6 @@ def close(sockets: Bound) -> None:
 
 def _bind(address: str, beside: Sequence[socket.socket]) -> list[socket.socket]:
     host, port = parse(address)
-    if not host:
-        return [_everywhere(address, port, beside)]
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:

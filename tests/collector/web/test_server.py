@@ -544,11 +544,12 @@ def test_several_addresses_are_served_at_once() -> None:
     assert set(answers) == {200}
 
 
-def test_an_address_without_host_is_every_interface() -> None:
-    """Port alone is reached over IPv4, also where the socket is an IPv6 one."""
+@pytest.mark.parametrize("address", [":0", "[::]:0"])
+def test_an_address_of_no_host_is_every_interface(address: str) -> None:
+    """Port alone, or IPv6's word for all, is reached over IPv4 too, as with dcgm-exporter."""
 
     async def run() -> int:
-        web = Web(FakePages(), guard(), [":0"])
+        web = Web(FakePages(), guard(), [address])
         bound = await web.start()
         try:
             async with (
@@ -560,6 +561,21 @@ def test_an_address_without_host_is_every_interface() -> None:
             await web.stop()
 
     assert asyncio.run(run()) == 200
+
+
+def test_all_interfaces_of_each_family_can_be_named() -> None:
+    """IPv6's word for all leaves the port to the IPv4 address beside it."""
+
+    async def run() -> list[str]:
+        port = free_port()
+        web = Web(FakePages(), guard(), [f"0.0.0.0:{port}", f"[::]:{port}"])
+        bound = await web.start()
+        await web.stop()
+        return bound
+
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    assert len(asyncio.run(run())) == 2
 
 
 @pytest.mark.parametrize("wide_first", [True, False])
