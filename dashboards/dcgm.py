@@ -19,7 +19,7 @@ from dashboards.panels import (
     Variable,
 )
 from dashboards.queries import dialect, foreign
-from dashboards.shared import BY_PORT, rate, zero_where
+from dashboards.shared import BY_PORT, one, rate, zero_where
 
 _GPU = "{{instance}} GPU {{gpu}}"
 _ANY = '{__name__=~"DCGM_FI_DEV_GPU_TEMP|DCGM_FI_DEV_GPU_TEMP_CELSIUS"}'
@@ -204,8 +204,8 @@ PORTS = (
         queries=(
             Query(
                 (
-                    f"{rate(foreign('node_infiniband_symbol_error_total'))} / on "
-                    f"({BY_PORT}) (8 * {_RATE}) > 0"
+                    f"{one(BY_PORT, rate(foreign('node_infiniband_symbol_error_total')))} / on "
+                    f"({BY_PORT}) (8 * {one(BY_PORT, _RATE)}) > 0"
                 ),
                 _PORT,
             ),

@@ -17,6 +17,7 @@ from dashboards.shared import (
     coded,
     ever,
     most,
+    one,
     port_health,
     rate,
     zero_where,
@@ -37,6 +38,7 @@ _EXPECTED, _ACTIVE, _RATE = (
     _of("state", state="active"),
     _of("rate_bits_per_second"),
 )
+_ERRORS_OF_HOUR = f"rate({_of('symbol_errors')}[1h])"
 _BYTES = (
     f"({rate(_of('receive_words'))} > {rate(_of('transmit_words'))} or "
     f"{rate(_of('transmit_words'))})"
@@ -47,7 +49,9 @@ NUMBERS = (
         title="Ports active",
         about="Of those that should be: declared, or active once.",
         queries=(
-            Query(f"sum({_ACTIVE} * on ({BY_PORT}) {_EXPECTED})", "active"),
+            Query(
+                f"sum({one(BY_PORT, _ACTIVE)} * on ({BY_PORT}) {one(BY_PORT, _EXPECTED)})", "active"
+            ),
             Query(f"sum({_EXPECTED})", "of"),
         ),
         width=6,
@@ -79,8 +83,8 @@ NUMBERS = (
             Query(
                 zero_where(
                     (
-                        f"count(rate({_of('symbol_errors')}[1h]) / on ({BY_PORT}) (8 * "
-                        f"{_RATE}) > {_ALLOWED:g})"
+                        f"count({one(BY_PORT, _ERRORS_OF_HOUR)} / on ({BY_PORT}) (8 * "
+                        f"{one(BY_PORT, _RATE)}) > {_ALLOWED:g})"
                     ),
                     _RATE,
                 )
@@ -144,7 +148,13 @@ LINKS = (
             "any. The line is what InfiniBand allows. The counter sticks at 65,535: a port that "
             "reached it no longer shows errors; `ib_saturation` reports it."
         ),
-        queries=(Query(f"{rate(_of('symbol_errors'))} / on ({BY_PORT}) (8 * {_RATE}) > 0", _PORT),),
+        queries=(
+            Query(
+                f"{one(BY_PORT, rate(_of('symbol_errors')))} / on ({BY_PORT}) "
+                f"(8 * {one(BY_PORT, _RATE)}) > 0",
+                _PORT,
+            ),
+        ),
         unit="sci",
         steps=(Step(0, "green"), Step(_ALLOWED, "red")),
         logarithmic=True,
@@ -209,7 +219,7 @@ LOAD = (
     Heatmap(
         title="Load of the ports",
         about="How many ports use which share of their rate, in the busier direction.",
-        queries=(Query(f"{_BYTES} / on ({BY_PORT}) {_RATE}"),),
+        queries=(Query(f"{one(BY_PORT, _BYTES)} / on ({BY_PORT}) {one(BY_PORT, _RATE)}"),),
         unit="percentunit",
         bucket=0.1,
         minimum=0,

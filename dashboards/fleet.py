@@ -33,6 +33,7 @@ from dashboards.shared import (
     gpu_health,
     health,
     in_state,
+    one,
     port_health,
     process,
     zero_where,
@@ -45,9 +46,10 @@ _EXPECTED_PORT = measured("ib_port", "expected")
 _ACTIVE_PORT = measured("ib_port", "state", state="active")
 _MAINTENANCE = own(agent.MAINTENANCE, kind="node")
 _MONTH_S = 2_629_800  # a twelfth of a Julian year
+_AGE = f"time() - ({process('process_start_time_seconds')})"
 _GPU_MONTHS = (
-    f"sum((time() - ({process('process_start_time_seconds')})) * on (cluster, instance) "
-    f"{_EXPECTED_GPUS}) / {_MONTH_S}"
+    f"sum({one(BY_NODE, _AGE)} * on (cluster, instance) {one(BY_NODE, _EXPECTED_GPUS)}) / "
+    f"{_MONTH_S}"
 )
 # Unexpected interruptions per GPU and month: 419 on 16,384 GPUs in 54 days (The Llama 3 Herd
 # of Models, section 3.3.4).

@@ -14,6 +14,7 @@ from dashboards.shared import (
     ROW_TO_GPU,
     TO_GPU,
     most,
+    one,
     xids,
     zero_where,
 )
@@ -191,7 +192,8 @@ TREND = (
         ),
         queries=(
             Query(
-                f"{facts('gpu')} * on ({BY_GPU}) group_left () {measured('gpu', 'inforom_valid')}"
+                f"{facts('gpu')} * on ({BY_GPU}) group_left () "
+                f"{one(BY_GPU, measured('gpu', 'inforom_valid'))}"
             ),
         ),
         columns=(

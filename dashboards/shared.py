@@ -62,6 +62,13 @@ def process(name: str, of: Callable[[str], str] = str) -> str:
     return f"{of(foreign(name))} and on (cluster, instance, job) {AGENTS}"
 
 
+def one(by: str, series: str) -> str:
+    """One series of each device. While a pod replaces another, or where two jobs scrape an agent,
+    there are two, and Prometheus refuses all of a picture that joins one of them.
+    """
+    return f"max by ({by}) ({series})"
+
+
 def rate(series: str) -> str:
     """Increase per second over the step of the picture."""
     return f"rate({series}[$__rate_interval])"
@@ -97,7 +104,7 @@ def gpu_health() -> str:
     )
     with_index = (
         f"{named} + on (cluster, instance, uuid) group_left (gpu) 0 * "
-        f"{measured('gpu', 'state', state='ok')}"
+        f"{one(BY_GPU, measured('gpu', 'state', state='ok'))}"
     )
     return f"max by ({BY_GPU}) ({with_index})"
 

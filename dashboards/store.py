@@ -6,11 +6,15 @@ from dashboards import places
 from dashboards.meaning import NONE_IS_BEST, NONE_IS_WELL, Step
 from dashboards.panels import Dashboard, Lines, Query, Row, Stat
 from dashboards.queries import own
-from dashboards.shared import BY_NODE, CLUSTERS, NODES, TO_NODE, most, rate, rose, zero_where
+from dashboards.shared import BY_NODE, CLUSTERS, NODES, TO_NODE, most, one, rate, rose, zero_where
 from pipeline.catalog import agent
 
 _NODE = "{{instance}}"
 _BYTES, _BUDGET = own(agent.STORE_BYTES), own(agent.STORE_BUDGET)
+_FULL = (
+    f"{one(BY_NODE, f'sum without (table) ({_BYTES})')} / on (cluster, instance) "
+    f"{one(BY_NODE, _BUDGET)}"
+)
 _SEALED = own(agent.STORE_LAST_SEAL)
 _SEAL_LATE_S = 3600  # a segment is sealed after 15 minutes at the latest: four were missed
 _FAILED_SEALS, _FAILED_UPKEEPS = (
@@ -28,7 +32,7 @@ NUMBERS = (
             "Of the bytes that a node's store may take. At the budget the oldest data is deleted, "
             "so that the disk never fills."
         ),
-        queries=(Query(f"max(sum by ({BY_NODE}) ({_BYTES}) / on (cluster, instance) {_BUDGET})"),),
+        queries=(Query(f"max({_FULL})"),),
         unit="percentunit",
         steps=(Step(0, "green"), Step(0.9, "yellow")),
         decimals=2,
@@ -89,7 +93,7 @@ KEPT = (
         about="The ten fullest nodes.",
         queries=(
             Query(
-                most(f"sum by ({BY_NODE}) ({_BYTES}) / on (cluster, instance) {_BUDGET}", BY_NODE),
+                most(_FULL, BY_NODE),
                 _NODE,
             ),
         ),

@@ -15,6 +15,7 @@ from dashboards.shared import (
     TO_GPU,
     TO_NODE,
     most,
+    one,
     rate,
     zero_where,
 )
@@ -22,8 +23,8 @@ from dashboards.shared import (
 _GPU = "{{instance}} GPU {{gpu}}"
 _CORE, _POWER = measured("gpu", "temperature_celsius"), measured("gpu", "power_milliwatts")
 _ENFORCED, _DEFAULT = (
-    measured("gpu", "power_limit_enforced_milliwatts"),
-    measured("gpu", "power_limit_default_milliwatts"),
+    one(BY_GPU, measured("gpu", "power_limit_enforced_milliwatts")),
+    one(BY_GPU, measured("gpu", "power_limit_default_milliwatts")),
 )
 _MARGIN = measured("gpu", "temperature_margin_celsius")
 _ENERGY = measured("gpu", "energy_millijoules")
