@@ -10,6 +10,11 @@ from rules.templates import INSTANCE
 UP = 'up{job=~".*tocsin.*gateway.*"}'
 CLUSTER = "Cluster {{ $labels.bus_cluster }}"
 OF_CLUSTER = f"{INSTANCE} (cluster {{{{ $labels.bus_cluster }}}})"
+# Of an agent, whichever pod it runs in: two of them match while one replaces the other.
+WITH_BUS = (
+    f"* {ON_AGENT} group_left (bus_cluster) "
+    "max by (cluster, node, instance, bus_cluster) (tocsin_bus_info)"
+)
 WITH_CLUSTER = f"* {ON_AGENT} group_left (bus_cluster) tocsin_fleet_info"
 AGENTS_ALERT = "Agents alert for themselves; what only the comparison of nodes shows is missed."
 BEHIND_S = 60  # a gateway waits for late hosts for 8 s
@@ -238,7 +243,7 @@ READING = (
         name="TocsinFleetAgentsUnseen",
         expr=(
             "count by (bus_cluster) (\n"
-            f"(tocsin_bus_connected == 1) * {ON_AGENT} group_left (bus_cluster) tocsin_bus_info\n"
+            f"max by (cluster, node, instance) (tocsin_bus_connected == 1) {WITH_BUS}\n"
             ")\n- on (bus_cluster) max by (bus_cluster) (\n"
             '(tocsin_fleet_hosts{state="known"} - ignoring (state) '
             'tocsin_fleet_hosts{state="silent"})\n'
@@ -299,7 +304,7 @@ READING = (
     ),
     Alert(
         name="TocsinBusDisconnected",
-        expr=(f"(tocsin_bus_connected == 0) * {ON_AGENT} group_left (bus_cluster) tocsin_bus_info"),
+        expr=f"(tocsin_bus_connected == 0) {WITH_BUS}",
         severity="warning",
         component="pipeline",
         scope="node",
