@@ -89,8 +89,8 @@ LANES = "".join(
 )
 # The label `job` of the series is `exported_job` where Prometheus sets its own `job`.
 STALLS = (
-    '{{ range printf "last_over_time(tocsin_nccl_stall_seconds{instance=%q}[5m]) > 0" '
-    '$labels.instance | query | sortByLabel "job" }}'
+    f'{{{{ range printf "last_over_time(tocsin_nccl_stall_seconds{{{templates.OF_NODE}}}[5m]) > 0" '
+    f'{templates.ITS_NODE} | query | sortByLabel "job" }}}}'
     " Job {{ or .Labels.exported_job .Labels.job }} has made no progress for "
     "{{ .Value | humanizeDuration }}.{{ end }}"
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 INSTANCE = "{{ $labels.instance }}"
+# Matchers of the alert's own node, and their arguments: two clusters may have nodes of one name.
+OF_NODE, ITS_NODE = "cluster=%q,instance=%q", "$labels.cluster $labels.instance"
 NODE = "{{ or $labels.node $labels.instance }}"
 
 # The proposed action (pipeline/finding.py, Action) as an instruction. What CONTACT_SUPPORT asks for
@@ -104,14 +106,14 @@ def labelled(series: str) -> str:
 
 def _failed_gpus() -> str:
     """The failed GPUs of a node that is the root cause, or contains it, by number; else empty."""
-    failed = 'last_over_time(tocsin_device_health{instance=%q,kind="gpu",health="failed"}[5m]) > 0'
+    failed = f'last_over_time(tocsin_device_health{{{OF_NODE},kind="gpu",health="failed"}}[5m]) > 0'
     by_uuid = f'max by (uuid) (label_replace({failed}, "uuid", "$1", "device", "(.+)"))'
     # One for each GPU: its facts or the agent's pod may have changed within these minutes.
     info = "topk by (uuid) (1, last_over_time(tocsin_gpu_info{instance=%q}[5m]))"
     query = f"{by_uuid} * on (uuid) group_left (gpu) {info}".replace('"', '\\"')
     return (
         '{{ if match "^(node|rack|switch|nvlink_domain|cluster)$" $labels.root_kind }}'
-        f'{{{{ with printf "{query}" $labels.instance $labels.instance | query }}}}'
+        f'{{{{ with printf "{query}" {ITS_NODE} $labels.instance | query }}}}'
         ' Failed GPUs of the node:{{ range $i, $gpu := sortByLabel "gpu" . }}'
         "{{ if $i }},{{ end }} {{ $gpu.Labels.gpu }}{{ end }}.{{ end }}{{ end }}"
     )
@@ -128,7 +130,7 @@ def of_gpu(metric: str, text: str, matchers: str = "") -> str:
 
 def of_node(metric: str, text: str) -> str:
     """The same for a number of the node."""
-    return _number(_query(f"{metric}{{instance=%q}}", "instance"), text)
+    return _number(_query(f"{metric}{{{OF_NODE}}}", "cluster", "instance"), text)
 
 
 def of_port(metric: str, text: str, matchers: str = "") -> str:
@@ -136,7 +138,7 @@ def of_port(metric: str, text: str, matchers: str = "") -> str:
     port = "last_over_time(tocsin_ib_port_info{instance=%q,port_guid=%q}[5m])"
     query = (
         f'printf "last_over_time({metric}{{instance=%q{_quoted(matchers)}}}[5m]) '
-        f'and on (instance, device, port) {port}"'
+        f'and on (cluster, instance, device, port) {port}"'
         " $labels.instance $labels.instance $labels.root_device | query"
     )
     return _number(query, text)
