@@ -4,6 +4,7 @@ with what the agent takes.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -42,6 +43,8 @@ FILES = sorted(
         *(path for path in KUBERNETES.rglob("*.yaml") if path.name.endswith("monitor.yaml")),
     ]
 )
+# TotalAnnotationSizeLimitB of apimachinery's api/validation.
+MAX_ANNOTATIONS = 256 << 10
 # Kinds of the Prometheus operator, of which Kubernetes has no schema.
 FOREIGN = {"ServiceMonitor", "PodMonitor"}
 
@@ -68,6 +71,15 @@ def test_rules_and_dashboards_come_with_monitoring() -> None:
     boards = {name for m in found if m["kind"] == "ConfigMap" for name in m["data"]}
     assert boards == {path.name for path in (ROOT / "dashboards").glob("*.json")} - {"dcgm.json"}
     assert {m["metadata"]["namespace"] for m in found} == {"tocsin"}
+
+
+@pytest.mark.integration
+def test_kubectl_apply_can_note_what_it_applied() -> None:
+    """It keeps each object as JSON in an annotation, of which Kubernetes takes 256 KiB."""
+    sizes = {
+        m["metadata"]["name"]: len(json.dumps(m)) for m in yaml.safe_load_all(render("monitoring"))
+    }
+    assert {name: size for name, size in sizes.items() if size > MAX_ANNOTATIONS} == {}
 
 
 @pytest.mark.integration
@@ -242,6 +254,14 @@ def test_monitors_name_a_port_and_labels_that_exist() -> None:
         assert spec["selector"]["matchLabels"].items() <= labels.items()
         (endpoint,) = spec.get("endpoints") or spec["podMetricsEndpoints"]
         assert endpoint["port"] in {port["name"] for port in exporter("base")["ports"]}
+
+
+def test_the_policy_is_of_the_agent_alone() -> None:
+    """Other pods in its namespace, as a site's compactor, keep their network."""
+    policy = one(golden("base"), "NetworkPolicy")["spec"]
+    labels = one(golden("base"), "DaemonSet")["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert policy["podSelector"]["matchLabels"]
 
 
 def test_the_network_lets_scrapes_and_probes_in_and_nothing_out() -> None:
