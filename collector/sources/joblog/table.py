@@ -246,14 +246,16 @@ PATTERNS: tuple[Pattern, ...] = (
         "named",
     ),
     # Builds for several slurmds on a host, as Debian's, have the node in the name (MULTIPLE_SLURMD
-    # in slurmstepd's mgr.c). The node is the writer's: of "NODE FAILURE, SEE SLURMCTLD LOG FOR
+    # in slurmstepd's mgr.c); Slurm of 2025 writes the time in place of the name, and the signal
+    # where there is no reason. The node is the writer's: of "NODE FAILURE, SEE SLURMCTLD LOG FOR
     # DETAILS" it is one that is left.
     Pattern(
         "slurm_cancel",
         " CANCELLED AT ",
         (
-            r"slurmstepd(?:-[\w.-]{1,253})?: error: \*\*\* (?:JOB|STEP) (?P<job>[\w.+]{1,64}) ON "
-            r"<node:S> CANCELLED AT <at:S>(?: DUE TO (?P<why>[A-Z][\w ,]{0,63}))? \*\*\*"
+            r"(?:slurmstepd(?:-[\w.-]{1,253})?:|\[[\w:.+ -]{1,64}\]) error: \*\*\* (?:JOB|STEP) "
+            r"(?P<job>[\w.+]{1,64}) ON <node:S> CANCELLED AT <at:S>"
+            r"(?: DUE TO (?P<why>[A-Z][\w ,]{0,63})| DUE to SIGNAL [\w ]{1,64})? \*\*\*"
         ),
         "scheduler",
         "nobody",

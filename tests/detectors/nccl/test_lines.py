@@ -102,15 +102,14 @@ def test_the_first_process_that_ends_by_itself_is_lost() -> None:
     assert (verdict.cause, [c.pid for c in verdict.culprits]) == ("process_lost", [14])
 
 
-def test_what_follows_the_schedulers_end_is_not_blamed() -> None:
-    """Tasks that are killed when the time is up ended because of that."""
-    verdict = of(
-        (
-            "slurmstepd: error: *** JOB 123 ON node01 CANCELLED AT 2026-01-01T00:00:00 "
-            "DUE TO TIME LIMIT ***"
-        ),
-        "srun: error: node07: task 3: Killed",
-    )
+@pytest.mark.parametrize("writer", ["slurmstepd:", "[2026-01-01T00:00:00.622]"])
+@pytest.mark.parametrize("why", ["DUE TO TIME LIMIT", "DUE to SIGNAL Terminated"])
+def test_what_follows_the_schedulers_end_is_not_blamed(writer: str, why: str) -> None:
+    """Tasks that are killed when the time is up ended because of that, in every version of
+    Slurm.
+    """
+    end = f"{writer} error: *** JOB 123 ON node01 CANCELLED AT 2026-01-01T00:00:00 {why} ***"
+    verdict = of(end, "srun: error: node07: task 3: Killed")
     assert (verdict.cause, verdict.phase, verdict.culprits) == ("no_evidence", "ended", ())
 
 
