@@ -18,10 +18,11 @@ from pipeline.nccl.hit import Hit
 MAX_TEXT = 512  # characters of a line that a hit keeps
 MAX_HOST = 253  # characters of a host's name in DNS
 
-# ncclDebugLog (debug.cc): a time since 2.26, the function since 2.30.
+# ncclDebugLog (debug.cc): a time since 2.26, the function since 2.30. Launchers put "[default3]:"
+# (torchrun --tee) or "[1,7]<stderr>:" (Open MPI) directly before it.
 _NCCL = compiled(
     r"(?:\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,32})\] "
-    r")?(?<!\S)(?P<host>[^\s:]{1,253}):<pid:d>:<tid:d> \[<dev:i>\] (?:<file:S>:<line:d> "
+    r")?(?<![^\s:])(?P<host>[^\s:]{1,253}):<pid:d>:<tid:d> \[<dev:i>\] (?:<file:S>:<line:d> "
     r"(?:\(<func:w>\) )?)?NCCL (?P<lvl>WARN|INFO) (?P<msg>.*)$"
 )
 # c10/util/Logging (glog's form), with the prefix of torch.distributed's launcher.
@@ -31,7 +32,7 @@ _C10D = compiled(
 )
 # What PyTorch puts before each line of an exception (distributed_c10d.py,
 # _distributed_excepthook).
-_RANKED = compiled(r"(?:^|\s)\[rank<rank:d>\]: (?P<msg>.*)$")
+_RANKED = compiled(r"(?:^|[\s:])\[rank<rank:d>\]: (?P<msg>.*)$")
 _GROUP = compiled(
     r"\[PG (?:ID <pgid:d> PG GUID )?(?P<guid>[^\s(\]]{1,128}) "
     r"?(?:\((?P<desc>[^)]{0,128})\))? ?Rank <rank:d>\]",

@@ -216,6 +216,17 @@ def test_the_reporter_of_an_nccl_line_is_its_process() -> None:
     assert (hit.host, hit.pid, hit.gpu) == ("n3", 4711, 5)
 
 
+@pytest.mark.parametrize("prefix", ["[default3]:", "[1,7]<stderr>:", "0: [default3]:"])
+@pytest.mark.parametrize("stamp", ["", "[2026-11-01 10:00:00] "])
+def test_a_prefix_without_a_space_hides_no_reporter(prefix: str, stamp: str) -> None:
+    """As torchrun --tee and mpirun --tag-output write it: host and rank are those of the line."""
+    text = "n3:4711:4900 [5] enqueue.cc:1 NCCL WARN Cuda failure 'x'"
+    (hit,) = hits(line_of(f"{prefix}{stamp}{text}"))
+    assert (hit.host, hit.pid, hit.gpu) == ("n3", 4711, 5)
+    (hit,) = hits(line_of(f"{prefix}[rank13]: RuntimeError: CUDA error: unspecified failure"))
+    assert hit.world_rank == 13
+
+
 def test_the_wrappers_time_wins_over_the_lines_own() -> None:
     """The runtime's stamp has a zone and fractions, NCCL's is local time in seconds."""
     line = (
