@@ -13,14 +13,14 @@ from pipeline.clock import SECOND_NS
 # characters that are looked at: a real line of NCCL ends near 1024, one of c10d near 2048
 MAX_LINE = 4096
 
-# What launchers say in two lines. Some versions of Open MPI break "... exited on signal 6
+# What launchers say in several lines. Some versions of Open MPI break "... exited on signal 6
 # (Aborted)." (github.com/adda-team/adda, issue 151). Its first process that failed and the exit
 # code are the "non-zero-exit" of help-prun.txt (PRRTE; help-orterun.txt before Open MPI 5), the
-# code of MPI_Abort that of help-mpi-api.txt (Open MPI 1 to 4). "RUNNING AT" is Hydra's, the
-# launcher of MPICH and Intel MPI (pmiserv_cb.c).
+# code of MPI_Abort that of help-mpi-api.txt, with the process between them since Open MPI 5.
+# "RUNNING AT" is Hydra's, the launcher of MPICH and Intel MPI (pmiserv_cb.c).
 _UNFINISHED = re.compile(
     r"(?: exited on|Process name: \[\S{1,300},\d{1,19}\]"
-    r"|MPI_ABORT was invoked on rank \d{1,19} in communicator (?:(?! with ).){1,64}"
+    r"|MPI_ABORT was invoked on rank \d{1,19} in communicator (?:(?! with |Errorcode:).){1,160}"
     r"|=\s{1,8}(?:RANK \d{1,19} )?PID \d{1,19} RUNNING AT \S{1,256})\s{0,2}$"
 )
 _UNFINISHED_WORDS = (" exited on", "Process name: [", "MPI_ABORT was invoked", " RUNNING AT ")

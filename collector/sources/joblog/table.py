@@ -285,11 +285,11 @@ PATTERNS: tuple[Pattern, ...] = (
         "process",
         "named",
     ),
-    # Two lines, joined.
+    # Two lines, joined; three of Open MPI 5.
     Pattern(
         "mpi_abort",
         "MPI_ABORT was invoked",
-        r"MPI_ABORT was invoked on rank <rank:d> in .{1,160}? with errorcode <code:i>",
+        r"MPI_ABORT was invoked on rank <rank:d> in .{1,160}? (?:with e|E)rrorcode:? <code:i>",
         "process",
         "named",
     ),

@@ -115,14 +115,26 @@ def test_the_first_process_that_failed_is_in_two_lines_of_open_mpi(
     ]
 
 
+ABORTED = "MPI_ABORT was invoked on rank 344 in communicator"
+
+
 @pytest.mark.parametrize("wrapper", ["", "2026-11-20T10:00:00.5Z stderr F ", "  "])
-@pytest.mark.parametrize("space", ["", " "])
-def test_the_rank_that_called_mpi_abort_is_in_two_lines(wrapper: str, space: str) -> None:
-    """Its code is in the second."""
+@pytest.mark.parametrize(
+    "text",
+    [
+        (f"{ABORTED} MPI_COMM_WORLD", "with errorcode -1."),
+        (f"{ABORTED} MPI_COMM_WORLD ", "with errorcode -1."),
+        (f"{ABORTED} MPI_COMM_WORLD", "  Proc: [[31921,1],344]", "  Errorcode: -1"),
+    ],
+    ids=["4", "4, a space", "5"],
+)
+def test_the_rank_that_called_mpi_abort_is_in_several_lines(
+    wrapper: str, text: tuple[str, ...]
+) -> None:
+    """Its code is in the last one, which Open MPI 4 and 5 write differently."""
     joiner = Joiner()
-    first = f"{wrapper}MPI_ABORT was invoked on rank 344 in communicator MPI_COMM_WORLD{space}"
-    assert joiner.add(first) is None
-    whole = joiner.add(f"{wrapper}with errorcode -1.")
+    *first, whole = [joiner.add(wrapper + line) for line in text]
+    assert not any(first)
     assert whole is not None
     (hit,) = hits(whole)
     assert (hit.name, dict(hit.fields)) == ("mpi_abort", {"rank": "344", "code": "-1"})
