@@ -83,12 +83,13 @@ PATTERNS: tuple[Pattern, ...] = (
         "process",
         "peer",
     ),
+    # NCCL before 2.26 writes Connect, and no "exceeded ...".
     Pattern(
         "sock_connect",
-        "connect to ",
+        "onnect to ",
         (
-            r"connect to <peer:s>(?:<<pport:d>>)? (?:returned (?P<err1>[^,]{1,128}), "
-            r"(?P<how>exceeded error retry count|retrying)|failed : <err2:a>)"
+            r"[Cc]onnect to <peer:s>(?:<<pport:d>>)? (?:returned (?P<err1>[^,]{1,128})(?:, "
+            r"(?P<how>exceeded error retry count|retrying)|$)|failed : <err2:a>)"
         ),
         "ethernet",
         "peer",
