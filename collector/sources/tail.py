@@ -131,11 +131,30 @@ class Tail:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if lines and self._skipping:
             self._skipping = False
-            self.lost += not self._passed
+            if b"\r" in lines[0].rstrip(b"\r"):
+                lines[0] = _last_state(lines[0])
+            else:
+                self.lost += not self._passed
+                del lines[0]
             self._passed = False
-            del lines[0]
+        lines = [line if len(line) <= MAX_LINE else _last_state(line) for line in lines]
         whole = [line for line in lines if len(line) <= MAX_LINE]
         self.lost += len(lines) - len(whole)
         if len(self._rest) > MAX_LINE:
-            self._rest, self._skipping = b"", True
+            self._cut()
         return whole
+
+    def _cut(self) -> None:
+        """Of a last line that is too long its newest state is kept, or nothing."""
+        state = _last_state(self._rest)
+        if len(state) <= MAX_LINE:
+            self._rest, self._skipping, self._passed = state, False, False
+        else:
+            self._rest, self._skipping = b"", True
+
+
+def _last_state(line: bytes) -> bytes:
+    """What is left to see of a line that is drawn again and again: a progress bar has no newline
+    for hours, and the first message after it is on the same line.
+    """
+    return line.rstrip(b"\r").rpartition(b"\r")[2]

@@ -108,6 +108,27 @@ def test_a_line_without_end_is_lost_and_the_next_is_read(tail: Tail, path: Path)
     assert tail.lost == 1
 
 
+@pytest.mark.parametrize("draw", [b"\r%5d of 100000", b"%5d of 100000\r"])
+@pytest.mark.parametrize("began", [b"", b"\n"], ids=["within", "before"])
+@pytest.mark.parametrize("step", [LOTS, 1 << 14])
+def test_what_follows_an_hour_of_a_progress_bar_is_read(
+    path: Path, draw: bytes, began: bytes, step: int
+) -> None:
+    """A bar is one line without end, of which the last state is kept, whether the reader began
+    within it or before it.
+    """
+    bar = b"".join(draw % step for step in range(10_000))
+    add(path, b"first %s%s" % (bar, began))
+    reader, found = Tail(path, from_the_end=1), []
+    reader.read(step)
+    add(path, bar + b"Watchdog caught collective operation timeout\n")
+    while more := reader.read(step) or (reader.behind and [b""]):
+        found += more
+    assert found[-1].endswith(b"Watchdog caught collective operation timeout")
+    assert len(reader._rest) <= 2 * MAX_LINE
+    reader.close()
+
+
 def test_a_file_that_is_not_there_yet_is_an_error_and_no_end(tail: Tail, path: Path) -> None:
     """It is read once it is there."""
     with pytest.raises(FileNotFoundError):
