@@ -19,6 +19,8 @@ from pipeline.observation import Event, Value
 
 LOSS_S = 600.0  # how long a process that others of its job outlived is a reason to suspect
 _TRAINING = f"{POD}s of "  # how the group of processes of a training begins, before its id
+# The address of rank 0 where a launcher was given none: every host of the cluster has this one.
+_LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[?::1\]?)(:\d{1,5})?")
 _QUALIFIED = re.compile(r"user\d+:")  # how a name begins that has its user in front
 ORDERLY_S = 5.0  # processes of a job that ends go within moments of one another
 
@@ -107,11 +109,14 @@ class Jobs:
         ]
 
     def _named(self, process: Found) -> Found:
-        """Of a pod whose training is known: all pods of a training are one job."""
+        """Of a pod whose training is known: all pods of a training are one job. One whose rank 0 is
+        at this host's own address is not the job of that name on another host.
+        """
         owner = process.owner
         training = self._trainings.of_group(owner.group) if owner.sure else None
         if training is None:
-            return process
+            local = None if owner.sure else _LOOPBACK.fullmatch(process.job)
+            return replace(process, job=f"{self._node.id}{local[1] or ''}") if local else process
         return replace(process, job=training.id, group=f"{_TRAINING}{training.id}")
 
     def _job_of(self, owner: Owner, at: Instant) -> tuple[Job, list[Event]]:

@@ -57,6 +57,20 @@ def test_a_gpu_that_a_job_opened_while_it_was_idle_goes_to_the_job_that_uses_it(
     assert [e.attributes["gpus"] for e in events if e.kind == "job_started"] == ["GPU-1 GPU-2"]
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "::1"])
+def test_programs_that_each_run_on_one_host_are_several_jobs(tmp_path: Path, address: str) -> None:
+    """Without a scheduler torchrun and others call rank 0 by the loopback address on every host."""
+    found = process(tmp_path, job=f"{address}:29500")
+    names = {host: list(_updated(host, found).now) for host in ("n1", "n2")}
+    assert names == {"n1": ["n1:29500"], "n2": ["n2:29500"]}
+
+
+def _updated(host: str, *processes: Found) -> Jobs:
+    jobs = Jobs(host)
+    jobs.update(processes, 0, AT)
+    return jobs
+
+
 def test_what_does_not_change_is_not_reported_again(ranks: list[Found]) -> None:
     """A scan of the same processes has no events."""
     jobs = Jobs("n1")
