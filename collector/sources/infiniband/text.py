@@ -16,7 +16,7 @@ _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 # Widths and speeds in GT/s of the PCI Express Base Specification; the kernel prints "Unknown" and 0
 # or 63 for what it cannot tell (drivers/pci).
 _LANES = frozenset({"1", "2", "4", "8", "12", "16", "32"})
-_GENERATIONS = {"2.5": 1.0, "5.0": 2.0, "8.0": 3.0, "16.0": 4.0, "32.0": 5.0, "64.0": 6.0}
+_GENERATIONS = {"2.5": 1.0, "5": 2.0, "8": 3.0, "16": 4.0, "32": 5.0, "64": 6.0}
 
 MAX_TEXT = 128  # characters of a slow fact; the kernel's own are shorter
 
@@ -73,12 +73,13 @@ def lanes(text: str) -> float:
 
 
 def generation(text: str) -> float:
-    """Generation of a PCIe link by its speed; 0 for one that is not known.
+    """Generation of a PCIe link by its speed, which Linux before 5.7 prints without a decimal; 0
+    for one that is not known.
 
-    >>> generation("32.0 GT/s PCIe"), generation("8.0 GT/s"), generation("Unknown")
+    >>> generation("32.0 GT/s PCIe"), generation("8 GT/s"), generation("Unknown")
     (5.0, 3.0, 0.0)
     """
-    return _GENERATIONS.get(text.partition(" GT/s")[0], 0.0)
+    return _GENERATIONS.get(text.partition(" GT/s")[0].removesuffix(".0"), 0.0)
 
 
 def guid(text: str) -> str:

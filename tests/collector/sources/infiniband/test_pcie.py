@@ -65,6 +65,13 @@ def test_an_adapter_can_do_no_more_than_its_slot(tree: Sysfs) -> None:
     }
 
 
+def test_the_speeds_of_older_kernels_are_read(tree: Sysfs) -> None:
+    """Linux before 5.7, as Ubuntu 20.04 and RHEL 8 have it, prints them without a decimal."""
+    put(tree, {"current_link_speed": "8 GT/s", "max_link_speed": "16 GT/s"})
+    found = shown(tree)
+    assert (found["generation current"], found["generation maximum"]) == (3, 4)
+
+
 def test_where_the_bridge_says_nothing_the_adapter_alone_counts(tree: Sysfs) -> None:
     """A root complex has no such files."""
     put(tree, {"current_link_width": "8"})
