@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -89,8 +89,11 @@ class Hour:
         )
         # by host and GPU, when its MIG instances have samples (unix time, ms; rising)
         self._instances: dict[str, dict[str, NDArray[np.int64]]] = defaultdict(dict)
-        self._jobs: dict[str, dict[str, Jobs]] = defaultdict(dict)
-        self._job_metrics: dict[str, str] = {}
+        # by host, by exporter, by GPU
+        self._jobs: dict[str, dict[Replica, dict[str, Jobs]]] = defaultdict(
+            lambda: defaultdict(dict)
+        )
+        self._job_metrics: dict[tuple[str, Replica], str] = {}
         self._logged: Mapping[str, Sequence[Event]] = {}
         self.holders = Holders()
 
@@ -116,7 +119,7 @@ class Hour:
         remembered = self._hosts.setdefault(host, Host())
         if column.kind == "gpu":
             remembered.see(device, facts, int(series.times_ms[0]), int(series.times_ms[-1]))
-            self._take_job(host, device, series)
+            self._take_job(host, device, series, replica)
         elif column.kind == "ib_port":
             remembered.ports[device] = facts
 
@@ -147,11 +150,11 @@ class Hour:
             known if np.array_equal(known, times) else np.union1d(known, times)
         )
 
-    def _take_job(self, host: str, gpu: str, series: Series) -> None:
-        """Jobs are in the labels of every metric: they are followed by one of each node's."""
-        if series.name == self._job_metrics.setdefault(host, series.name):
+    def _take_job(self, host: str, gpu: str, series: Series, replica: Replica) -> None:
+        """Jobs are in the labels of every metric: they are followed by one of each exporter's."""
+        if series.name == self._job_metrics.setdefault((host, replica), series.name):
             job = self._labels.job_of(series.labels)
-            self._jobs[host].setdefault(gpu, []).append((series.times_ms, job))
+            self._jobs[host][replica].setdefault(gpu, []).append((series.times_ms, job))
 
     def hosts(self) -> Iterator[tuple[str, list[Scrapes]]]:
         """Each host with what its exporters gave, in order of name."""
@@ -223,7 +226,7 @@ class Hour:
 
     def _jobs_of(self, host: str, remembered: Host) -> dict[str, Jobs]:
         """Times and jobs of each GPU: by its own labels, else by the scheduler's exporters."""
-        labelled = self._jobs[host]
+        labelled = _labelled(self._jobs[host].values())
         if any(job for parts in labelled.values() for _, job in parts):
             return labelled
         times = {
@@ -276,6 +279,27 @@ class Hour:
                     about["gpus"] = " ".join(gpus)
                 kind = "job_started" if gpus else "job_ended"
                 yield Event(at * 1_000_000, 0, node, kind, about)
+
+
+def _labelled(exporters: Iterable[Mapping[str, Jobs]]) -> dict[str, Jobs]:
+    """Times and jobs of each GPU by its labels. An exporter that names no job (it does not ask the
+    kubelet) is no evidence that a GPU is free while another, which names some, lists it.
+    """
+    naming: list[Mapping[str, Jobs]] = []
+    silent: list[Mapping[str, Jobs]] = []
+    for one in exporters:
+        names_some = any(job for parts in one.values() for _, job in parts)
+        (naming if names_some else silent).append(one)
+    found: dict[str, Jobs] = defaultdict(list)
+    for one in naming:
+        for gpu, parts in one.items():
+            found[gpu] += parts
+    known = {gpu: np.unique(np.concatenate([t for t, _ in parts])) for gpu, parts in found.items()}
+    for one in silent:
+        for gpu, parts in one.items():
+            own = known.get(gpu, np.zeros(0, np.int64))
+            found[gpu] += [(times[~is_near(times, own)], job) for times, job in parts]
+    return found
 
 
 def _held_together(parts: Jobs) -> Iterator[tuple[int, frozenset[str]]]:

@@ -202,6 +202,26 @@ def test_each_node_has_its_jobs_whatever_metrics_it_shows() -> None:
     assert started(found["old"]) == [("job_started", "88", 0)]
 
 
+def test_an_exporter_that_names_no_job_ends_none_that_another_of_the_node_names() -> None:
+    """Of two on a node one alone asks the kubelet for pods, and the other has metrics beside; the
+    job ends with the labels of the first.
+    """
+    hosts: dict[str, Host] = {}
+    ends = TIMES[20]
+    pod = {"exported_pod": "train-0", "exported_namespace": "ml"}
+    mute = gpu_labels("n1", 0, instance="n1:9401", pod="")
+    taken = [
+        series(HEAT, gpu_labels("n1", 0, **pod), [ms for ms in TIMES if ms < ends]),
+        series(HEAT, gpu_labels("n1", 0, pod=""), [ms for ms in TIMES if ms >= ends]),
+        series("DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", mute, [ms + 7_000 for ms in TIMES]),
+        series(HEAT, mute, [ms + 7_000 for ms in TIMES]),
+    ]
+    assert started(hour(taken, hosts)["n1"]) == [
+        ("job_started", "ml/train-0", 0),
+        ("job_ended", "ml/train-0", ends - BEGIN_MS),
+    ]
+
+
 def test_pods_that_share_a_gpu_each_start_and_end_once() -> None:
     """Whichever comes first; the record of an import remembers both."""
     hosts: dict[str, Host] = {}
