@@ -4,8 +4,11 @@ from a file of the site.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from history.site.series import SiteError
 
 Labels = Mapping[str, str]
 
-# In the order in which they are believed. A Hostname that is the exporter's own pod is none. A
+# In the order in which they are believed. A Hostname that is the exporter's own is none. A
 # Prometheus that federates without honor_labels is itself the instance of all that it has.
 INSTANCES = ("exported_instance", "instance")
 NODES = ("Hostname", "hostname", "node", "kubernetes_node", "nodename", "node_name", *INSTANCES)
@@ -26,6 +29,8 @@ NAMESPACES = ("exported_namespace", "namespace", "pod_namespace")
 # Of two Prometheus servers that scrape the same targets.
 REPLICAS = ("prometheus_replica", "replica", "__replica__", "monitor_replica", "receive_replica")
 EXPORTER = ("dcgm", "exporter")  # in the name of the exporter's own pod
+CONTAINER = re.compile(r"[0-9a-f]{12}")  # Docker's name of a container: the begin of its id
+LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 MAX_FILE_BYTES = 1 << 20
 
 
@@ -88,8 +93,13 @@ def proposed(gpus: Iterable[Labels], names: Iterable[Labels]) -> LabelMap:
     ``gpus`` are labels of series of GPUs; ``names`` those of ``node_uname_info``, which knows the
     host's own name for an instance.
     """
-    gpus = list(gpus)
-    node = [label for label in NODES if not _is_exporters_pod(label, gpus)]
+    gpus, names = list(gpus), list(names)
+    known_hosts = {labels.get("nodename", "") for labels in names}
+    node = [
+        label
+        for label in NODES
+        if label in INSTANCES or not _is_exporters_own(label, gpus, known_hosts)
+    ]
     # honorLabels: false leaves the exporter's own pod in `pod`, and the workload in `exported_pod`
     renamed = any("exported_pod" in labels for labels in gpus)
     own = any(word in labels.get("pod", "") for labels in gpus for word in EXPORTER)
@@ -99,11 +109,29 @@ def proposed(gpus: Iterable[Labels], names: Iterable[Labels]) -> LabelMap:
     return LabelMap(known.node, known.gpu, known.job, known.replicas, _renamed(hosts, names))
 
 
-def _is_exporters_pod(label: str, gpus: Iterable[Labels]) -> bool:
-    return any(
-        labels.get(label) and labels.get(label) == labels.get("pod") and label not in INSTANCES
-        for labels in gpus
-    )
+def _is_exporters_own(label: str, gpus: Sequence[Labels], hosts: Collection[str]) -> bool:
+    """Whether a label has the exporter's own pod or container, or where it asks DCGM: with ``-r``
+    dcgm-exporter 4 gives that address as its host (``localhost``, ``nvidia-dcgm``), on all nodes.
+    """
+    found = [labels for labels in gpus if labels.get(label)]
+    if any(labels[label] == labels.get("pod") for labels in found):
+        return True
+    values = Counter(labels[label] for labels in found)
+    own = sum(n for value, n in values.items() if value in LOOPBACK or _is_container(value, hosts))
+    return 2 * own > len(found) or (len(values) == 1 and _are_several(found))
+
+
+def _is_container(value: str, hosts: Collection[str]) -> bool:
+    return value not in hosts and CONTAINER.fullmatch(value) is not None
+
+
+def _are_several(gpus: Iterable[Labels]) -> bool:
+    """Whether targets list different GPUs: those of one machine are the same to each of them."""
+    of_each: dict[str, set[str]] = {}
+    for labels in gpus:
+        target = without_port(next((labels[name] for name in INSTANCES if labels.get(name)), ""))
+        of_each.setdefault(target, set()).add(LabelMap().gpu_of(labels))
+    return any(not one & other for one, other in combinations(of_each.values(), 2))
 
 
 def _renamed(hosts: set[str], names: Iterable[Labels]) -> dict[str, str]:

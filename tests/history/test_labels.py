@@ -24,6 +24,25 @@ def test_a_host_name_that_is_the_exporters_own_pod_names_no_node() -> None:
     assert proposed([labels], []).host(labels) == "n1"
 
 
+@pytest.mark.parametrize("own", ["localhost", "nvidia-dcgm", "3f9c1a2b7d40"])
+def test_a_host_name_that_is_no_machines_is_none(own: str) -> None:
+    """Of an exporter with ``-r``, where it asks DCGM, equal on all nodes; in Docker, its
+    container's.
+    """
+    gpus = [gpu_labels(f"n{i}", gpu, Hostname=own) for i in (1, 2) for gpu in range(2)]
+    labels = proposed(gpus, [])
+    assert [labels.host(one) for one in gpus] == ["n1", "n1", "n2", "n2"]
+
+
+def test_a_node_by_itself_keeps_its_host_name_whatever_it_is_like() -> None:
+    """Two exporters list its GPUs; and the kernel of another says that it has such a name."""
+    twice = [gpu_labels("n1", gpu, instance=f"10.0.0.{i}:9400") for i in (1, 2) for gpu in range(2)]
+    assert {proposed(twice, []).host(one) for one in twice} == {"n1"}
+    known = {"instance": "10.0.0.1:9100", "nodename": "0cc47a1b2c3d"}
+    mac = gpu_labels("0cc47a1b2c3d", 0, instance="10.0.0.1:9400")
+    assert proposed([mac], [known]).host(mac) == "0cc47a1b2c3d"
+
+
 def test_without_a_better_label_the_instance_names_the_node() -> None:
     """The host of its address, without the port."""
     assert LabelMap().host({"instance": "gpu-17.example:9400"}) == "gpu-17.example"
