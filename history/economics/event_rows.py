@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 REASON = "Reason"
+BEGIN = ("TimeStart", "Start")  # where it is not the second: Cluster may come first
 MIN_CELLS = 4  # cells before the reason: node, begin, end, state
 _USER = re.compile(r"[\w.@-]+\(\d+\)")
 
@@ -32,16 +33,19 @@ def event_rows(text: str, names: Sequence[str]) -> Iterator[Row]:
     ... ]
     [['a | b\nc', 'root(0)']]
     """
-    for line, whole in _events(text):
+    begin = next((names.index(name) for name in BEGIN if name in names), 1)
+    for line, whole in _events(text, begin):
         yield Row(line, _cells(whole, names))
 
 
-def _events(text: str) -> Iterator[tuple[int, str]]:
-    """A line that does not begin an event goes on with the reason of the one before."""
+def _events(text: str, begin: int) -> Iterator[tuple[int, str]]:
+    """A line that does not begin an event goes on with the reason of the one before; ``begin`` is
+    the cell with the time at which it began.
+    """
     first, held = 0, ""
     lines = (line.removesuffix("\r") for line in text.split("\n"))
     for number, line in enumerate(lines, 1):
-        if _begins(line) or (not held and line.strip()):
+        if _begins(line, begin) or (not held and line.strip()):
             if held:
                 yield first, held.rstrip("\n")
             first, held = number, line
@@ -51,13 +55,13 @@ def _events(text: str) -> Iterator[tuple[int, str]]:
         yield first, held.rstrip("\n")
 
 
-def _begins(line: str) -> bool:
+def _begins(line: str, begin: int) -> bool:
     cells = line.split("|")
     if len(cells) < MIN_CELLS:
         return False
     try:
-        datetime.fromisoformat(cells[1])
-    except ValueError:
+        datetime.fromisoformat(cells[begin])
+    except (ValueError, IndexError):
         return False
     return True
 

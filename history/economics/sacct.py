@@ -80,8 +80,9 @@ def runs(text: str) -> list[Run]:
     Times are UTC (``TZ=UTC``, ``SLURM_TIME_FORMAT=standard``). SacctError.
     """
     names, rest = _head(text, NEEDED)
-    lines = (line.removesuffix("\r").split("|") for line in rest.split("\n") if line.strip())
-    found = _whole("sacct", names, lines)
+    bar = "|" if text.partition("\n")[0].rstrip("\r").endswith("|") else ""  # sacct -p
+    lines = (line.removesuffix("\r").removesuffix(bar) for line in rest.split("\n"))
+    found = _whole("sacct", names, (line.split("|") for line in lines if line.strip()))
     return [
         Run(
             (row.get("Cluster", ""), row["JobIDRaw"], row.get("DBIndex", "")),

@@ -48,6 +48,16 @@ def test_a_row_that_ends_with_a_bar_has_no_user_more() -> None:
     assert (event.reason, event.user) == ("a | b", "root(0)")
 
 
+def test_each_event_is_one_where_the_cluster_comes_first(tmp_path: Path) -> None:
+    """`sacctmgr -P show event` without a format, for reports and backtests."""
+    rows = "".join(f"c1|{node}|{TIMES}|{reason}|root(0)\n" for node, reason in REASONS.items())
+    text = f"Cluster|{HEAD}\n{rows}"
+    assert {event.node: event.reason for event in node_events(text)} == REASONS
+    file = tmp_path / "events.txt"
+    file.write_text(text, encoding="utf-8")
+    assert [one.node for one in sacctmgr.read(file)] == list(REASONS)
+
+
 @pytest.mark.parametrize("head", ["", "NodeName|Start|End|State|Reason|User\n"])
 def test_a_backtest_reads_every_reason(tmp_path: Path, head: str) -> None:
     """On one line each, as its report shows them; what is no event is no reason to stop."""

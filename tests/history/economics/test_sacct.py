@@ -27,6 +27,12 @@ def test_each_run_of_each_job_is_one() -> None:
     assert by_job["6+0"].gpus + by_job["6+1"].gpus == 10
 
 
+def test_rows_that_end_with_a_bar_are_the_same_runs() -> None:
+    """`sacct -p` ends each so, its head too."""
+    text = f"{HEAD}\n{ROWS}"
+    assert runs(text.replace("\n", "|\n")) == runs(text)
+
+
 def test_ends_are_states_with_a_time() -> None:
     """A requeued run has ended too, one that runs has not, and `by 1000` is no part of a state."""
     found = runs(f"{HEAD}\n{ROWS}")
