@@ -75,6 +75,9 @@ class KernelLogs:
     def _happenings(self, lines: Iterable[LogLine]) -> Iterator[Happening]:
         joiners: dict[tuple[str, ...], Joiner] = {}
         for line in lines:
+            if line.is_foreign:
+                self.skipped["in a form that is not known"] += 1
+                continue
             if known := parse_uuid(line.record.text):
                 self.uuids.update({(node, known[0]): known[1] for node in line.nodes})
             joiner = joiners.setdefault(line.nodes, Joiner())

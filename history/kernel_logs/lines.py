@@ -17,6 +17,8 @@ from collector.sources.kmsg.stamps import stamp_at
 # The words for `origin` in the catalogue of events. A syslog daemon's file, and what it sends on,
 # holds what any program logged in the kernel's name.
 JOURNAL, FILE, SYSLOG = "journal", "file", "syslog"
+# An entry of journalctl -o export, json-sse or json-seq, whose lines are no lines of a log.
+_OF_ENTRY = re.compile(r"__CURSOR=|__REALTIME_TIMESTAMP=|data: \{| \{")
 _PRIORITY = re.compile(r"<\d{1,4}>(?:1 )?")
 _HOST = re.compile(r" ([^ \[\]]{1,255}) (?:kernel(?:\[\d{1,9}\])?:? )")
 
@@ -24,12 +26,17 @@ _HOST = re.compile(r" ([^ \[\]]{1,255}) (?:kernel(?:\[\d{1,9}\])?:? )")
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """A line: what may name its node, best first (the line's own word alone, where it has one);
-    where it was; the record, with its unix time in nanoseconds (0: it says none).
+    where it was; the record, with its unix time in nanoseconds (0: it says none). ``is_foreign``:
+    it has a form that is not known, and its record says nothing.
     """
 
     nodes: tuple[str, ...]
     origin: str
     record: Record
+    is_foreign: bool = False
+
+
+FOREIGN = LogLine((), "", Record(""), is_foreign=True)
 
 
 def of_text(text: str, nodes: tuple[str, ...], now_ns: int) -> LogLine | None:
@@ -41,7 +48,10 @@ def of_text(text: str, nodes: tuple[str, ...], now_ns: int) -> LogLine | None:
     >>> line.nodes, line.origin, line.record.text[:9]
     (('gpu7',), 'syslog', 'NVRM: Xid')
     """
-    line = parse_head(clean(text), now_ns)
+    cleaned = clean(text)
+    line = parse_head(cleaned, now_ns)
+    if line.kind is Kind.FOREIGN or _OF_ENTRY.match(cleaned):
+        return FOREIGN
     if line.kind not in (Kind.HEADED, Kind.BARE) or line.record.facility != KERNEL:
         return None
     host = host_of(text, now_ns)

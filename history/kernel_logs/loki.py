@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from history.kernel_logs.lines import SYSLOG, LogLine, of_journal, of_text
+from history.kernel_logs.lines import FOREIGN, SYSLOG, LogLine, of_journal, of_text
 from history.site.http import Http
 from history.site.series import SiteError
 
@@ -81,10 +81,10 @@ def in_answer(document: Mapping[str, Any]) -> Iterator[LogLine]:
 
 
 def of_export(entry: Mapping[str, Any]) -> LogLine | None:
-    """A line of ``logcli -o jsonl``: labels, line and timestamp; None where it is none."""
+    """A line of ``logcli -o jsonl``: labels, line and timestamp; None where it is no kernel's."""
     labels, text, stamp = entry.get("labels"), entry.get("line"), entry.get("timestamp")
     if not isinstance(labels, dict) or not isinstance(text, str) or not isinstance(stamp, str):
-        return None
+        return FOREIGN
     try:
         time_ns = round(datetime.fromisoformat(stamp).timestamp() * 1e6) * 1000
     except (ValueError, OverflowError):
@@ -114,7 +114,7 @@ def _line(labels: Mapping[str, Any], time_ns: int, text: str) -> LogLine | None:
             return None
     else:
         made = of_text(text, nodes, time_ns)
-    if made is None:
-        return None
+    if made is None or made.is_foreign:
+        return made
     record = made.record._replace(time_ns=made.record.time_ns or time_ns)
     return LogLine(made.nodes, SYSLOG if made.origin != "journal" else made.origin, record)

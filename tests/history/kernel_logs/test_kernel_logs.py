@@ -117,6 +117,23 @@ def test_what_a_program_wrote_is_no_line_of_the_kernel(text: str, tmp_path: Path
     assert list(logs.between(0, 1 << 50)) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"2026 Nov 21 10:00:00 n1 kernel: {XID}",
+        f"[Di Nov 21 10:00:00 2026] {XID}",
+        json.dumps({"host": "n1", "program": "kernel", "message": XID}),
+        f"__REALTIME_TIMESTAMP=1795266000000000\n_TRANSPORT=kernel\nMESSAGE={XID}",
+        f"data: {journal(_HOSTNAME='n1')}",
+    ],
+)
+def test_lines_in_a_form_that_is_not_read_are_counted(text: str, tmp_path: Path) -> None:
+    """A log of which nothing is understood is not one without XIDs."""
+    logs = KernelLogs()
+    logs.add(lines(tmp_path / "n1.log", text))
+    assert logs.skipped == {"in a form that is not known": 1}
+
+
 def test_a_line_of_a_program_hides_none_of_the_kernel(tmp_path: Path) -> None:
     """One that looks as an answer of Loki begins, at the begin of the file or after it."""
     logs, like = KernelLogs(), '{"status": "success", "data": {}}'
