@@ -26,9 +26,17 @@ FORBIDDEN = frozenset((401, 403))
 TOO_MUCH = (
     "exceeded sample limit",  # Prometheus, storage/remote/codec.go
     "query processing would load too many samples",  # promql/engine.go: --query.max-samples
-    "exceeds -search.max",  # VictoriaMetrics
+    "query timed out in",  # promql/engine.go: --query.timeout
+    # VictoriaMetrics, lib/storage and app/vmselect/netstorage: -search.max*
+    "the number of matching timeseries exceeds",
+    "cannot select more than -search.max",
     "the maximum number",  # Mimir, pkg/util/limiter: of chunks, of series
+    "the maximum allowed estimated amount of memory",
     "the aggregated chunks size",
+    "the query hit the max number of",  # Cortex, pkg/util/limiter
+    "exceeded series limit",  # Thanos, pkg/store/bucket.go, and other store gateways
+    "exceeded chunks limit",
+    "exceeded bytes limit",
 )
 MAX_WORDS_BYTES = 4096  # of an answer that are looked at for these
 
