@@ -15,7 +15,7 @@ import orjson
 from history.gather import BLANK, LATE_NS, Account, Hour, columns
 from history.kernel_logs.book import KernelLogs, by_node
 from history.meaning import dcgm_exporter, fabric_exporters, holders, node_exporter
-from history.meaning.labels import LabelMap, carried_on, plain, proposed
+from history.meaning.labels import LabelMap, Labels, carried_on, plain, proposed
 from history.meaning.labels import of as labels_of
 from history.meaning.site_facts import FACTS
 from history.remembered import HOUR_MS, Host
@@ -31,6 +31,9 @@ FORMAT = 1
 # large one parts of an hour, of which one is at most ``MAX_PART`` samples if the next is as the
 # last, and none more than ``MAX_HELD``, of 16 bytes each.
 MAX_ASKED, MAX_PART, MAX_HELD = 3_000_000, 15_000_000, 24_000_000
+# Of the last minutes of an hour: every exporter is scraped in them.
+AT_END_MS = HOUR_MS // 12
+NAME = "__name__"
 MAX_SPAN_MS, MIN_SPAN_MS = 24 * HOUR_MS, HOUR_MS // 16
 
 
@@ -73,8 +76,8 @@ def understood() -> frozenset[str]:
 def find(site: Site, begin_ms: int, end_ms: int, labels: LabelMap | None) -> Found:
     """What is there in a span. SiteError where no metric of a GPU or port is.
 
-    Labels are proposed, where ``labels`` says no more than names of metrics, from the first hour
-    that has GPUs, looked for from the end.
+    Labels are proposed, where ``labels`` says no more than names of metrics, from the last hour
+    that has GPUs.
     """
     known = columns()
     site = renamed(site, labels)
@@ -109,27 +112,34 @@ def _alike(names: Iterable[str]) -> str:
 def _proposed(
     site: Site, metrics: tuple[str, ...], names: list[str], begin_ms: int, end_ms: int
 ) -> LabelMap:
-    known = columns()
-    first = next((name for name in metrics if known[name][1].kind == "gpu"), "")
-    gpus: list[Series] = []
-    hours = range(_hour(end_ms - 1), _hour(begin_ms) - 1, -HOUR_MS)
-    for hour in hours if first else ():
-        gpus = list(site.read(first, max(hour, begin_ms), min(hour + HOUR_MS, end_ms)))
-        if gpus:
-            break
-    else:
-        hour = hours[0]
-    hosts = (
-        list(site.read(node_exporter.NAMES, hour, min(hour + HOUR_MS, end_ms)))
-        if node_exporter.NAMES in names
-        else []
-    )
-    made = proposed([one.labels for one in gpus], [one.labels for one in hosts])
+    gpus, span = _gpus(site, metrics, begin_ms, end_ms)
+    hosts = list(site.read(node_exporter.NAMES, *span)) if node_exporter.NAMES in names else []
+    made = proposed(gpus, [one.labels for one in hosts])
     if fabric_exporters.INFO not in names:
         return made
-    infos = site.read(fabric_exporters.INFO, hour, min(hour + HOUR_MS, end_ms))
+    infos = site.read(fabric_exporters.INFO, *span)
     by_guid = fabric_exporters.nodes_of(one.labels for one in infos)
     return replace(made, nodes={**by_guid, **made.nodes})
+
+
+def _gpus(
+    site: Site, metrics: Iterable[str], begin_ms: int, end_ms: int
+) -> tuple[list[Labels], tuple[int, int]]:
+    """Labels of the GPUs of the last hour that has any, and that hour. No metric is there of all
+    GPUs: one is asked for in all of the hour, for jobs, the others at its end.
+    """
+    known = columns()
+    of_gpus = {name for name in metrics if known[name][1].kind == "gpu"}
+    for last in range(end_ms, begin_ms, -HOUR_MS) if of_gpus else ():
+        first = max(last - HOUR_MS, begin_ms)
+        found: dict[tuple[tuple[str, str], ...], Labels] = {}
+        for name in sorted(of_gpus.intersection(site.names(first, last))):
+            for one in site.read(name, max(first, last - AT_END_MS) if found else first, last):
+                labels = {label: value for label, value in one.labels.items() if label != NAME}
+                found[tuple(sorted(labels.items()))] = labels
+        if found:
+            return list(found.values()), (first, last)
+    return [], (max(end_ms - HOUR_MS, begin_ms), end_ms)
 
 
 def bring(

@@ -349,6 +349,21 @@ def test_a_store_is_brought_up_to_date_by_a_later_run(tmp_path: Path) -> None:
     assert [seen[0] for seen in replay(tmp_path / "later")] == whole
 
 
+def test_labels_are_proposed_for_all_nodes_though_few_have_the_first_metric_by_name() -> None:
+    """Whatever part of an hour is over when the import begins."""
+    site, times = Recorded(), scrapes(*HOUR)
+    for number in (1, 2):
+        node(site, f"n{number}", times)
+        about = {"instance": f"10.0.0.{number}:9100", "nodename": f"n{number}"}
+        site.add("node_uname_info", about, [(ms, 1.0) for ms in times])
+    rare = gpu_labels("n1", 0)
+    site.add("DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", rare, [(ms, 0.0) for ms in times])
+    site.add("DCGM_FI_DEV_POWER_USAGE", rare, [(HOUR[1] + 2_000, 400.0)])
+    for end_ms in (HOUR[1], HOUR[1] + 5_000):
+        labels = find(site, HOUR[0], end_ms, None).labels
+        assert labels.nodes == {"10.0.0.1": "n1", "10.0.0.2": "n2"}
+
+
 @pytest.mark.slow
 def test_another_site_or_an_earlier_begin_is_not_mixed_in(tmp_path: Path) -> None:
     """The folder is named."""
