@@ -7,9 +7,10 @@ of a job by its index on the node.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,12 +76,15 @@ class Holders:
                 self._by_node[mapping.nodes.get(node, node)].append(held)
 
     def elsewhere(self, nodes: Collection[str]) -> Iterator[tuple[str, int]]:
-        """Nodes that are none of these and have jobs of Slurm, and their samples: an exporter that
-        is scraped by its address names no node.
+        """Nodes that are none of these and have jobs, and their samples: an exporter that is
+        scraped by its address names no node.
         """
-        for node, holders in sorted(self._by_node.items()):
-            if node not in nodes:
-                yield node, sum(len(one.times_ms) for one in holders)
+        found = Counter[str]()
+        for node, holders in self._by_node.items():
+            found[node] += sum(len(one.times_ms) for one in holders)
+        for node, series in chain.from_iterable(self._pods.values()):
+            found[node] += len(series.times_ms)
+        yield from sorted((node, n) for node, n in found.items() if node not in nodes)
 
     def of(self, node: str) -> list[Holder]:
         """Who held GPUs of a node; of pods, while they ran."""

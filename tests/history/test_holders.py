@@ -145,3 +145,14 @@ def test_an_exporter_that_is_scraped_by_its_address_is_named(tmp_path: Path) -> 
     assert [name for why, name in done.account.skipped if "of which no GPU is known" in why] == [
         "jobs of node 10.0.0.5"
     ]
+
+
+def test_pods_on_nodes_that_have_another_name_here_are_counted(tmp_path: Path) -> None:
+    """Of GPUs whose exporter is known by its address, kube-state-metrics has the node's name."""
+    site = Recorded()
+    node(site, "n1", scrapes(*HOUR), Hostname="", instance="10.0.0.1:9400")
+    pod(site, "whole", 2)
+    found, done = jobs(site, tmp_path)
+    assert found == []
+    (left_out,) = (name for why, name in done.account.skipped if "no GPU is known" in why)
+    assert left_out == "jobs of node n1"
