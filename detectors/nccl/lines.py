@@ -27,10 +27,12 @@ from pipeline.nccl.report import Communicator, Report
 from pipeline.xid.table import XidEntry, xid_entry
 
 MAX_RANK = 1 << 20
+NOBODY = Who()  # an exception of a program that does not say which rank it is
 
 # How processes end that were ended by others: watchdogs abort (6), launchers terminate (15).
 FOLLOW_UPS = (-6, -15, 134, 143)
 _FOLLOW_UP_WORDS = re.compile(r"Aborted|Terminated|exit code (?:134|143)\b")
+KILLED = (-9, 9)  # what Hydra does to the others, as a signal and as a status
 INIT_PATIENCE_NS = 120 * 10**9  # of a communicator that is being made
 
 
@@ -183,22 +185,15 @@ def _processes(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
     """The process that ended first of its own accord: those after it, and those that
     others ended, follow from it.
     """
+    # Hydra of Intel MPI names each process, in order of rank; those that it killed itself among
+    # them. Of MPICH it is the first that ended, however it did.
+    hydra = [hit for hit in hits if hit.name == "hydra"]
+    of_own = [hit for hit in hydra if _code(hit) not in (*FOLLOW_UPS, *KILLED)]
+    unasked = {id(hit) for hit in hydra if hit is not next(iter(of_own or hydra))}
     for hit in hits:
-        if hit.name == "elastic" and hit.number("code", 0) not in FOLLOW_UPS:
-            who = Who(host=hit.host, pid=hit.number("pid"))
-            text = (
-                f"process {who.pid} (local rank {hit.fields['lr']}) ended first, with exit code "
-                f"{hit.fields['code']}"
-            )
-        elif hit.name == "srun" and not _FOLLOW_UP_WORDS.search(hit.fields["why"]):
-            ranks = _numbers(hit.fields["t"])
-            who = Who(rank=ranks[0] if ranks else -1, host=hit.fields["node"])
-            text = f"task {hit.fields['t']} on {who.host} ended first: {hit.fields['why']}"
-        elif hit.name == "mpi" and -hit.number("sig", 0) not in FOLLOW_UPS:
-            who = Who(hit.number("rank"), hit.fields["node"], hit.number("pid"))
-            text = f"rank {who.rank} on {who.host} ended first, by signal {hit.fields['sig']}"
-        else:
+        if id(hit) in unasked or (ended := _ended(hit)) is None:
             continue
+        who, text = ended
         yield Clue(
             "launcher",
             text,
@@ -211,16 +206,50 @@ def _processes(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
         return
 
 
+def _code(hit: Hit) -> int:
+    """Exit code of a process, or the signal that ended it, below zero."""
+    return -hit.number("sig") if "sig" in hit.fields else hit.number("code", 0)
+
+
+def _ended(hit: Hit) -> tuple[Who, str] | None:
+    """Which process a launcher names, and how it ended; None where others ended it, or where the
+    line is no launcher's.
+    """
+    if hit.name == "srun":
+        if _FOLLOW_UP_WORDS.search(hit.fields["why"]):
+            return None
+        ranks = _numbers(hit.fields["t"])
+        who = Who(rank=ranks[0] if ranks else -1, host=hit.fields["node"])
+        return who, f"task {hit.fields['t']} on {who.host} ended first: {hit.fields['why']}"
+    if hit.name == "mpi_abort":
+        who = Who(hit.number("rank"))
+        return who, f"rank {who.rank} called MPI_Abort, with {hit.fields['code']}"
+    code = _code(hit)
+    if code in FOLLOW_UPS:
+        return None
+    how = f"by signal {-code}" if "sig" in hit.fields else f"with exit code {code}"
+    if hit.name == "elastic":
+        who = Who(host=hit.host, pid=hit.number("pid"))
+        return who, f"process {who.pid} (local rank {hit.fields['lr']}) ended first, {how}"
+    if hit.name == "mpi":
+        who = Who(hit.number("rank"), hit.fields["node"], hit.number("pid"))
+        return who, f"rank {who.rank} on {who.host} ended first, {how}"
+    if hit.name == "mpi_exit":
+        who = Who(hit.number("rank"))
+        return who, f"rank {who.rank} ended first, {how}"
+    if hit.name == "hydra":
+        who = Who(hit.number("rank"), hit.fields["node"], hit.number("pid"))
+        return who, f"process {who.pid} on {who.host} ended first, {how}"
+    return None
+
+
 def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
     """Lines in which a rank reports about itself, or that name one."""
     for hit in hits:
-        number = (
-            identities.find(Who(hit.world_rank, hit.host, hit.pid, hit.gpu))
-            if hit.blame == "reporter"
-            else -1
-        )
-        if hit.name == "cuda":
-            yield _cuda(hit, number)
+        who = Who(hit.world_rank, hit.host, hit.pid, hit.gpu)
+        number = identities.find(who) if hit.blame == "reporter" and who != NOBODY else -1
+        if hit.name in ("cuda", "cuda_error"):
+            yield _cuda(hit, RankTarget(number) if number >= 0 else None)
         elif hit.name in ("wd_stuck", "gil"):
             text = (
                 "its watchdog was stuck in a CUDA call"
@@ -256,7 +285,7 @@ def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
             yield Clue("log", hit.text, ref=hit.origin)
 
 
-def _cuda(hit: Hit, number: int) -> Clue:
+def _cuda(hit: Hit, target: RankTarget | None) -> Clue:
     """A CUDA call that failed: the GPU's fault, the program's, or one that an XID decides."""
     text, fault = f"a CUDA call failed: {hit.fields['err']}", fault_of(hit.fields["err"])
     if fault == "software":
@@ -265,7 +294,7 @@ def _cuda(hit: Hit, number: int) -> Clue:
         "log",
         text if fault == "hardware" else f"{text}: of the GPU only with an XID",
         OWN_ERROR,
-        RankTarget(number),
+        target,
         "hardware_fault",
         hit.origin,
         firm=fault == "hardware",

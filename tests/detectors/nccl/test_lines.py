@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from collector.sources.joblog.lines import Joiner
 from collector.sources.joblog.match import hits
 from detectors.nccl.case import Case
 from detectors.nccl.judge import judge
@@ -100,6 +101,48 @@ def test_the_first_process_that_ends_by_itself_is_lost() -> None:
         "failed (exitcode: 1) local_rank: 4 (pid: 15) of binary: python",
     )
     assert (verdict.cause, [c.pid for c in verdict.culprits]) == ("process_lost", [14])
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        (
+            (
+                "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD",
+                "with errorcode 1.",
+            ),
+            3,
+        ),
+        (("Process name: [[4567,1],2]", "Exit code:    137"), 2),
+        (
+            (
+                "=   RANK 0 PID 28 RUNNING AT n7",
+                "=   KILLED BY SIGNAL: 9 (Killed)",
+                "=   RANK 1 PID 29 RUNNING AT n7",
+                "=   KILLED BY SIGNAL: 11 (Segmentation fault)",
+                "=   RANK 2 PID 30 RUNNING AT n7",
+                "=   KILLED BY SIGNAL: 9 (Killed)",
+            ),
+            1,
+        ),
+        (("=   RANK 5 PID 9 RUNNING AT n7", "=   KILLED BY SIGNAL: 9 (Killed)"), 5),
+    ],
+    ids=["MPI_Abort", "Open MPI", "Intel MPI", "killed by nobody here"],
+)
+def test_launchers_of_mpi_name_the_rank_that_is_lost(text: tuple[str, ...], rank: int) -> None:
+    """Each in words of its own; what Hydra killed itself is not the first."""
+    joiner = Joiner()
+    lines = [line for line in map(joiner.add, text) if line is not None]
+    verdict = judge(Case(hits=[hit for line in lines for hit in hits(line, "job.out")]))
+    assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("process_lost", [rank])
+
+
+def test_processes_that_a_launcher_of_mpi_ended_are_not_lost() -> None:
+    """It aborts what is left."""
+    joiner = Joiner()
+    text = ("Process name: [[4567,1],2]", "Exit code:    134")
+    lines = [line for line in map(joiner.add, text) if line is not None]
+    assert judge(Case(hits=[hit for line in lines for hit in hits(line, "job.out")])).culprits == ()
 
 
 @pytest.mark.parametrize("writer", ["slurmstepd:", "[2026-01-01T00:00:00.622]"])
@@ -215,6 +258,19 @@ def test_a_cuda_failure_of_the_program_accuses_nobody(error: str) -> None:
     verdict = of(nccl(f"enqueue.cc:1 NCCL WARN Cuda failure '{error}'", "n3", 31, 5))
     assert (verdict.cause, verdict.culprits, verdict.candidates) == ("no_evidence", (), ())
     assert error in verdict.evidence[0].text
+
+
+def test_an_exception_of_cuda_names_the_gpu_of_its_rank() -> None:
+    """As PyTorch raises it, with the rank before each line."""
+    verdict = of("[rank13]: RuntimeError: CUDA error: uncorrectable ECC error encountered")
+    assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("hardware_fault", [13])
+
+
+def test_an_exception_without_its_rank_accuses_nobody() -> None:
+    """The fault is the hardware's, of one that the line does not name."""
+    verdict = of("RuntimeError: CUDA error: uncorrectable ECC error encountered")
+    assert verdict.culprits == ()
+    assert "uncorrectable ECC" in verdict.evidence[0].text
 
 
 def test_a_launch_that_failed_is_the_gpus_with_an_xid_only() -> None:
