@@ -38,7 +38,10 @@ Flags = NDArray[np.bool_]
 TYPICAL_LN = np.log(0.9)
 SPIKE = 0.7  # one sample in two thousand is 30 % low
 LOWEST_FACTOR = 0.35  # the governor goes no lower
-GOVERNOR_GAIN = 0.5  # of what is missing, per tick
+GOVERNOR_GAIN = 0.5  # of what is missing, per tick, on the way back up
+FAST = 0.5  # of what is missing to where it settles is left after a tick
+NEAR_K = 15.0  # below what is too hot: a heat sink with a usual time constant stays below in a tick
+ROOM_K = 4.0  # left for what the room's air does
 GPUS = 8
 MEMORY_OVER_C, MEMORY_BUSY_C = 6.0, 9.0  # kelvin over the core: idle, and more under full traffic
 FRONT_TAU_S = 40.0  # the air behind follows the power in front
@@ -117,6 +120,7 @@ class FleetGpus:
             1 + np.clip(rng.normal(0, settings.r_th_spread, n), -widest, widest)
         ).clip(0.5)
         self._preheat = rng.uniform(0, settings.preheat_c, n)
+        self._r_th = np.minimum(self._r_th, self._worst_healthy_r_th(settings))
         self._idle_mean_w = each("idle_w") * settings.idle_factor
         self._idle_w = self._idle_mean_w * rng.normal(1, 0.03, n)
         self.tau_s = np.full(n, settings.sink_tau_s) if settings.sink_tau_s else each("tau_s")
@@ -165,6 +169,15 @@ class FleetGpus:
         self.alone = np.zeros(n, bool)
         self.temperature_c = settings.inlet_c + self._preheat + self._r_th * self._idle_w
         self.memory_c = self.temperature_c + MEMORY_OVER_C
+
+    def _worst_healthy_r_th(self, settings: Settings) -> Floats:
+        """Thermal resistance, K/W (GPU,), with which a GPU at its power limit stays cool enough:
+        one that is slowed down day by day is not taken over from the vendor.
+        """
+        rear = np.arange(self.count) % GPUS >= GPUS // 2
+        warmest = settings.inlet_c + settings.inlet_daily_c + self._preheat
+        warmest += settings.front_k * rear
+        return np.asarray((self.max_operating_c - ROOM_K - warmest) / self.limit_max_w)
 
     def new_job(self, gpus: NDArray[np.intp]) -> None:
         """Another job: the same silicon runs a little differently."""
@@ -272,11 +285,12 @@ class FleetGpus:
         """Tick by tick: power makes heat, heat makes leakage, and the governor holds the limits."""
         shape, n = dynamic.shape, self.count
         base_w, core_c = np.empty(shape), np.empty(shape)
-        heat = _Heat(dynamic, base_w, core_c, dram)
         memory_over = MEMORY_OVER_C + MEMORY_BUSY_C * dram + self.memory_heat
+        heat = _Heat(dynamic, base_w, core_c, memory_over)
         share = 1 - (1 - WAITS.load) * waits
         resistance, still = self._r_th * self.cooling, self._preheat + self.inlet_rise
         keep = np.exp(-dt / self.tau_s)
+        follows, fast = 1 - keep, bool((keep < FAST).any())
         careful = (
             np.minimum(self.max_operating_c, self._memory_max_c - memory_over.max(initial=0.0))
             - 1.0
@@ -289,19 +303,26 @@ class FleetGpus:
             np.maximum(base, 0.0, out=base)
             base *= LEAK_W_PER_K
             base += self._idle_w
-            if (core > careful).any() or heat.factor is not None or (self._factor < 1).any():
-                allowed = (self.max_operating_c - still - inlet[t]) / resistance
-                self._govern(heat, t, core, core + memory_over[t], (allowed - base) / share[t])
+            heading = core
+            if fast or (core > careful - NEAR_K).any():
+                free_w = np.minimum(dynamic[t], self.limit_w - base) * share[t] + base
+                settles = free_w * resistance + self._front + still + inlet[t]
+                heading = np.maximum(core, core + follows * (settles - core))
+            if (heading > careful).any() or heat.factor is not None or (self._factor < 1).any():
+                highest = core + (self.max_operating_c - core) / follows  # to settle at
+                allowed = (highest - self._front - still - inlet[t]) / resistance - base
+                self._govern(heat, t, core, heading, allowed / share[t])
             working = dynamic[t]
             working += base
             np.minimum(working, self.limit_w, out=scratch)
             scratch -= base
             scratch *= share[t]
             scratch += base  # mean power
-            if self._settings.front_k:
-                self._warm_rear(scratch, dt)
+            front = self._front
+            if self._settings.front_k:  # of the next tick: the governor knows the air of this one
+                self._front = self._warmed_rear(scratch, dt)
             scratch *= resistance
-            scratch += self._front
+            scratch += front
             scratch += still
             scratch += inlet[t]  # where temperature would settle
             core = core_c[t]
@@ -314,19 +335,21 @@ class FleetGpus:
         heat.memory_c = core_c + memory_over
         return heat
 
-    def _warm_rear(self, watts: Floats, dt: float) -> None:
+    def _warmed_rear(self, watts: Floats, dt: float) -> Floats:
         """The air behind the front half of each node's GPUs is as warm as their power makes it."""
         share = (watts / self.limit_max_w).reshape(-1, GPUS)[:, : GPUS // 2].mean(axis=1)
         wanted = np.zeros((len(share), GPUS))
         wanted[:, GPUS // 2 :] = self._settings.front_k * share[:, None]
-        self._front += (1 - np.exp(-dt / FRONT_TAU_S)) * (wanted.ravel() - self._front)
+        change = (1 - np.exp(-dt / FRONT_TAU_S)) * (wanted.ravel() - self._front)
+        return np.asarray(self._front + change)
 
-    def _govern(self, heat: _Heat, t: int, core: Floats, memory: Floats, allowed: Floats) -> None:
+    def _govern(self, heat: _Heat, t: int, core: Floats, heading: Floats, allowed: Floats) -> None:
         """Software slowdown holds core and memory at their highest operating temperatures; hardware
         halves clocks above its own.
 
-        ``allowed`` is the dynamic power at which the core would settle at its
-        highest operating temperature.
+        ``allowed`` is the dynamic power at which the core would be at its highest operating
+        temperature when the tick ends, ``heading`` its highest until then where nothing holds it:
+        the driver looks more often than once in a tick.
         """
         if heat.factor is None:
             heat.factor, heat.halved = (
@@ -337,10 +360,10 @@ class FleetGpus:
         target = np.clip(allowed / np.maximum(room, 1.0), LOWEST_FACTOR**EXPONENT, 1.0) ** (
             1 / EXPONENT
         )
-        hot = (core > self.max_operating_c - 0.5) | (self._factor < 1)
-        self._factor = np.asarray(
-            np.where(hot, self._factor + GOVERNOR_GAIN * (target - self._factor), 1.0), np.float64
-        )
+        hot = (heading > self.max_operating_c - 0.5) | (self._factor < 1)
+        back = self._factor + GOVERNOR_GAIN * (target - self._factor)
+        self._factor = np.asarray(np.where(hot, np.minimum(target, back), 1.0), np.float64)
+        memory = core + heat.memory_c[t]
         self._factor -= np.clip(0.02 * (memory - self._memory_max_c), 0.0, 0.2)
         self._factor = np.where(self._factor > 0.995, 1.0, np.maximum(self._factor, LOWEST_FACTOR))
         heat.halved[t] = core >= self._slowdown_c

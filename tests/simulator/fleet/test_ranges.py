@@ -9,13 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from simulator.fleet import load_scenario, render
+from simulator.fleet.demand import Demands
+from simulator.fleet.gpus import FleetGpus
 from simulator.fleet.healthy import kernel, rooms, storage, wide
 from simulator.fleet.noise import LongNoise, weights
 from simulator.fleet.ranges import BEYOND_SHARE, draw, ranges
 from simulator.fleet.settings import Settings
+from simulator.gpus import HW_THERMAL, SW_THERMAL
+from simulator.profile import load_profile
 
+PROFILES = ("hgx-a100", "hgx-h100", "hgx-b200", "gb200")
 SEEDS = 60
 
 
@@ -129,3 +135,37 @@ def test_jobs_that_hold_a_part_of_their_node_leave_the_rest_idle() -> None:
         if seen > 1:
             break
     assert seen > 1
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("sink_tau_s", [3.0, 25.0, 150.0])
+@pytest.mark.parametrize("warmer_k", [0.0, 15.0])
+def test_heat_of_a_healthy_world_is_held_by_the_driver(
+    profile: str, sink_tau_s: float, warmer_k: float
+) -> None:
+    """However fast heat sinks are and however warm the room becomes, hardware halves no clock; in
+    the usual air the driver holds none either.
+    """
+    settings = Settings(r_th_spread=0.2, front_k=16.0, inlet_daily_c=7.0, sink_tau_s=sink_tau_s)
+    gpus = FleetGpus([load_profile(profile)] * 16, settings, np.random.default_rng(5))
+    gpus.inlet_rise[:] = warmer_k
+    step_s, ticks = 10.0, 90
+    for hour in range(24):
+        times_s = hour * 3600 + step_s * np.arange(1, ticks + 1)
+        works = np.tile((np.arange(ticks) // 30 % 2)[:, None], (1, 16))  # begins again and again
+        made = gpus.advance(times_s, step_s, _demands(works))
+        assert made.slowed.get(HW_THERMAL, np.zeros(1)).max() == 0
+        assert warmer_k or made.slowed.get(SW_THERMAL, np.zeros(1)).max() == 0
+
+
+def _demands(works: NDArray[np.int_]) -> Demands:
+    """Full load where ``works`` (tick, node) is not 0, and nothing else."""
+    load, none = works.astype(np.float64), np.zeros(works.shape)
+    return Demands(
+        idle=works == 0,
+        load=load,
+        waiting=works < 0,
+        **dict.fromkeys(("waits", "busy", "tensor", "dram", "nvlink", "fabric"), none),
+        pcie=none,
+        memory=none,
+    )
