@@ -36,6 +36,8 @@ def diagnose(machine: Machine, run: Run = child.run) -> list[Outcome]:
     except (ValueError, RecursionError):
         last = (done.stderr or done.stdout).decode(errors="replace").strip()[-200:]
         return [_unknown(f"{PROGRAM} diag: {last or 'no result'}")]
+    if not any(_tests(document, 0)):  # no host engine, a busy GPU: JSON that has the error alone
+        return [_unknown(f"{PROGRAM} diag: {_error(document) or 'no test was run'}")]
     return list(dict.fromkeys(outcomes(document, machine)))
 
 
@@ -74,6 +76,13 @@ def _gpu(result: dict[str, Any]) -> str:
         if key in result and str(result.get("entity_group", "GPU")) == "GPU":
             return str(result[key])
     return ""
+
+
+def _error(document: Any) -> str:
+    """The ``runtime_error`` of a diagnostic that did not run, as dcgmi words it."""
+    values = document.values() if isinstance(document, dict) else ()
+    errors = (one.get("runtime_error") for one in values if isinstance(one, dict))
+    return " ".join(next((str(one) for one in errors if one), "").split())[:200]
 
 
 def _words(result: dict[str, Any]) -> str:

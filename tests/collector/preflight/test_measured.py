@@ -194,6 +194,14 @@ def test_a_diagnostic_that_cannot_run_is_unknown(
     assert [one.severity for one in diagnose(NODE, run)] == ["unknown"]
 
 
+def test_a_diagnostic_that_ran_no_test_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON with dcgmi's error alone is no pass; the error is the reason."""
+    monkeypatch.setattr(deep, "PROGRAM", sys.executable)
+    answer = {"DCGM Diagnostic": {"runtime_error": "Host engine\n is away", "version": "4.2.3"}}
+    (found,) = diagnose(NODE, done(json.dumps(answer), 226))
+    assert (found.severity, found.why.rpartition(": ")[2]) == ("unknown", "Host engine is away")
+
+
 def test_a_stored_result_is_found_by_the_next_preflight(tmp_path: Path) -> None:
     """What the command asks the agent to store, stored, and read again."""
     report = Report("standard", NODE, 12.5, [], [result(1, 2.9e12)])
