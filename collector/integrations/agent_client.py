@@ -44,7 +44,8 @@ class Problem(NamedTuple):
 
 class Answer(NamedTuple):
     """``state`` is ok, problem or unknown; ``open`` has the ids of all open incidents, shown or
-    not; ``parts`` maps (kind, id) of the devices that answer to their epoch.
+    not; ``parts`` maps (kind, id) of the devices that answer to their epoch, ``silent``
+    has the others that are known.
 
     ``policy`` allows nothing where the answer came over HTTP, which anybody on
     the node could have given.
@@ -59,6 +60,7 @@ class Answer(NamedTuple):
     boot_id: str = ""
     simulated: str = ""
     parts: Mapping[tuple[str, str], str] = MappingProxyType({})
+    silent: frozenset[tuple[str, str]] = frozenset()
     policy: Policy = Policy()
     document: Mapping[str, Any] = MappingProxyType({})
 
@@ -107,6 +109,7 @@ def read(document: Mapping[str, Any]) -> Answer:
             parts={
                 (str(p["kind"]), str(p["id"])): str(p["epoch"]) for p in document.get("parts", ())
             },
+            silent=frozenset((str(p["kind"]), str(p["id"])) for p in document.get("silent", ())),
             policy=Policy.of(gates) if isinstance(gates, Mapping) else Policy(),
             document=document,
         )

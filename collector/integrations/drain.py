@@ -100,6 +100,7 @@ class Gate:
             boot_id=answer.boot_id,
             time=self._now(),
             parts={key(kind, part): epoch for (kind, part), epoch in answer.parts.items()},
+            silent=[key(*part) for part in sorted(answer.silent)],
         )
         self._record.write(meant)
         slot, allowance, full = self._claim()

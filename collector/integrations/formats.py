@@ -56,7 +56,9 @@ def nagios(answer: Answer) -> Reply:
 def as_json(answer: Answer) -> Reply:
     """The agent's answer as it is, on one line: 0 ok, 1 a problem, 2 unknown."""
     document = {
-        key: value for key, value in answer.document.items() if key not in ("parts", "gates")
+        key: value
+        for key, value in answer.document.items()
+        if key not in ("parts", "silent", "gates")
     }
     document = document or {"host": answer.host, "verdict": answer.state, "reason": answer.reason}
     return Reply(json.dumps(document), {"ok": 0, "problem": 1}.get(answer.state, 2))

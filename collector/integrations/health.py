@@ -184,13 +184,25 @@ def _state(entry: Entry, row: int) -> str:
 def identities(snapshot: Snapshot) -> Iterator[dict[str, str]]:
     """Which parts answer now, and in which of their lives (``epoch`` changes with a
     reset): evidence of a repair.
+
+    An active port that is not expected to be is none: operators make and remove virtual functions.
     """
+    for entry, row, device in _parts(snapshot, answers=True):
+        kind = device.kind
+        if kind != "ib_port" or entry.frame.value("expected", row) != 0:
+            epoch = text(snapshot.facts(device).get("epoch", ""))
+            yield {"kind": kind, "id": text(device.id), "epoch": epoch}
+
+
+def silent(snapshot: Snapshot) -> Iterator[dict[str, str]]:
+    """Which parts are known and do not answer: one of them that does later is no new part."""
+    for _, _, device in _parts(snapshot, answers=False):
+        yield {"kind": device.kind, "id": text(device.id)}
+
+
+def _parts(snapshot: Snapshot, *, answers: bool) -> Iterator[tuple[Entry, int, Device]]:
     for kind, good in GOOD.items():
-        for entry in (entry for entry in snapshot.of(kind) if entry.fresh):
+        for entry in snapshot.of(kind):
             for row, device in enumerate(entry.frame.devices):
-                if _state(entry, row) == good:
-                    yield {
-                        "kind": kind,
-                        "id": text(device.id),
-                        "epoch": text(snapshot.facts(device).get("epoch", "")),
-                    }
+                if (entry.fresh and _state(entry, row) == good) is answers:
+                    yield entry, row, device

@@ -24,7 +24,7 @@ class Drained:
     """One drain.
 
     ``reason`` and ``by`` are the controller's own words right after it; ``parts`` is who
-    answered then, by kind and id.
+    answered then, by kind and id, ``silent`` who was known and did not.
 
     ``failed`` is the evidence of a repair after which the burn-in check failed: it is not tried
     again on the same evidence. ``trying`` is set from before that check begins until it has ended:
@@ -52,6 +52,7 @@ class Drained:
     was: str = ""
     incidents: Sequence[str] = ()
     allowance: str = ""
+    silent: Sequence[str] = ()
 
     @property
     def about(self) -> frozenset[str]:

@@ -41,13 +41,14 @@ def _rebooted(record: Drained, answer: Answer) -> str:
 
 
 def _replaced(record: Drained, answer: Answer) -> str:
-    """The part is gone, one that was not there has come, and none is missing."""
+    """The part is gone, one that nobody knew has come, and none is missing."""
     before = {part for part in record.parts if part.startswith(f"{record.kind} ")} | {
         key(record.kind, record.device)
     }
     now = {key(kind, part) for kind, part in answer.parts if kind == record.kind}
-    new = sorted(now - before)
-    if key(record.kind, record.device) in now or not new or len(now) < len(before):
+    silent = set(record.silent)  # one of these that answers again fills no gap
+    new = sorted(now - before - silent)
+    if key(record.kind, record.device) in now or not new or len(now - silent) < len(before):
         return ""
     return f"the part was replaced ({record.device} by {new[0].partition(' ')[2]})"
 

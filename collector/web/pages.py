@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from collector.config.links import Links
-from collector.integrations.health import devices, identities
+from collector.integrations.health import devices, identities, silent
 from collector.integrations.verdict import verdict
 from collector.node.out_of_service import Out
 from collector.web.explained import incident_row
@@ -176,7 +176,8 @@ class AgentPages:
     def check(self) -> dict[str, Any]:
         """The verdict, and the identity of each part: the answer to `tocsin check`."""
         snapshot = self._exposition.snapshot()
-        return self._verdict(snapshot, self._concluded()) | {"parts": list(identities(snapshot))}
+        parts = {"parts": list(identities(snapshot)), "silent": list(silent(snapshot))}
+        return self._verdict(snapshot, self._concluded()) | parts
 
     def _verdict(self, snapshot: Snapshot, concluded: Conclusions) -> dict[str, Any]:
         return verdict(

@@ -117,6 +117,7 @@ def test_json_keeps_what_is_for_the_gate_to_itself(
     check(agent, "json", PAGE)
     assert json.loads(capsys.readouterr().out).keys() & {
         "parts",
+        "silent",
         "gates",
         "incidents",
         "verdict",

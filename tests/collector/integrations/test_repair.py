@@ -28,6 +28,7 @@ NOW = Answer("gpu01", "ok", "no problems found", boot_id="first", parts=GPUS)
 RESET = NOW._replace(parts=GPUS | {("gpu", "GPU-3"): "580#2"})
 REBOOTED = NOW._replace(boot_id="second")
 WITHOUT = {part: epoch for part, epoch in GPUS.items() if part != ("gpu", "GPU-3")}
+LOST = "gpu GPU-3"
 REPLACED = NOW._replace(parts=WITHOUT | {("gpu", "GPU-9"): "580#0"})
 
 
@@ -75,6 +76,20 @@ def test_what_suffices_for_which_action(action: str, enough: set[str]) -> None:
 def test_what_is_no_evidence(answer: Answer) -> None:
     """A fault that is not seen any more is not a repair."""
     assert evidence(BEFORE, answer) == ""
+
+
+def test_another_gpu_that_answers_again_is_no_new_part() -> None:
+    """Two were lost when the node was drained, and one came back: the other is still broken."""
+    drained = replace(
+        BEFORE,
+        action="CONTACT_SUPPORT",
+        parts={part: e for part, e in BEFORE.parts.items() if part not in ("gpu GPU-2", LOST)},
+        silent=("gpu GPU-2", LOST),
+    )
+    assert evidence(drained, NOW._replace(parts=WITHOUT)) == ""
+    assert evidence(drained, REPLACED) == "the part was replaced (GPU-3 by GPU-9)"
+    one_less = {part: e for part, e in REPLACED.parts.items() if part != ("gpu", "GPU-0")}
+    assert evidence(drained, NOW._replace(parts=one_less)) == ""
 
 
 def test_a_lost_gpu_that_answers_again_is_not_another_part() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collector.integrations.health import devices, identities
+from collector.integrations.health import devices, identities, silent
 from collector.integrations.verdict import MAX_TEXT, verdict
 from collector.node.out_of_service import Out
 from pipeline.exposition import Exposition
@@ -277,6 +277,24 @@ def test_parts_are_those_that_answer_with_their_life() -> None:
     assert {"kind": "gpu", "id": gpu(1).id, "epoch": "580#2"} in list(
         identities(House().exposition.snapshot())
     )
+
+
+def test_a_device_that_is_known_and_does_not_answer_is_silent() -> None:
+    """A lost GPU, and each that is not read any more."""
+    house = House(state=1.0)
+    assert list(silent(house.exposition.snapshot())) == [{"kind": "gpu", "id": gpu(1).id}]
+    house.clock.advance(30)
+    assert len(list(silent(house.exposition.snapshot()))) == 4
+
+
+def test_a_virtual_function_is_no_part() -> None:
+    """It is active and nobody expects it: operators make them, and none is a new adapter."""
+    house, active = House(), {"state": 4.0}
+    ports = [(PORTS[0], active | {"expected": 1.0}), (PORTS[1], active | {"expected": 0.0})]
+    at = (house.clock.time_ns(), house.clock.monotonic_ns())
+    house.read("infiniband", frame_of("ib_port", ports, *at))
+    parts = [one["id"] for one in identities(house.exposition.snapshot())]
+    assert parts == [gpu(0).id, gpu(1).id, PORTS[0].id]
 
 
 def test_the_reason_names_each_broken_device() -> None:
