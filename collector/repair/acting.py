@@ -106,8 +106,12 @@ def undo(case: Case, hands: Hands) -> None:
 
 
 def _happened(case: Case, intent: Intent, answer: Answer) -> str:
-    """Evidence that the part has another life than before the act; empty without any."""
-    part = {key(case.kind, case.device): intent.epoch}
+    """Evidence that the part has another life than before the act; empty without any.
+
+    Other parts were there before, whichever these are: an act of ours replaces nothing.
+    """
+    others = {key(kind, part): epoch for (kind, part), epoch in answer.parts.items()}
+    parts = others | {key(case.kind, case.device): intent.epoch}
     before = Drained(
         node="",
         incident=case.incident,
@@ -119,6 +123,6 @@ def _happened(case: Case, intent: Intent, answer: Answer) -> str:
         by="",
         boot_id=intent.boot_id,
         time=intent.at,
-        parts=part,
+        parts=parts,
     )
     return evidence(before, answer)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.integrations.scheduler import OURS
+from tests.collector.integrations.slurmctld import Killed
 from tests.collector.repair.world import CAP, Node, World
 
 NODES = ("gpu01", "gpu02", "gpu03")
@@ -150,3 +151,29 @@ def test_nodes_that_repair_at_the_same_time_keep_the_cap() -> None:
             call += 1
     assert most == CAP
     assert call > 10
+
+
+@pytest.mark.slow
+def test_a_gpu_that_is_lost_in_an_interrupted_reset_was_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other GPUs of the node were there before: nobody can say what became of the reset, and
+    an operator decides.
+    """
+    world = World(tmp_path, "gpu01")
+    node = world.nodes["gpu01"]
+
+    def dies(_: str) -> str:
+        node.lost = True
+        raise Killed
+
+    monkeypatch.setattr(node, "reset", dies)
+    for _ in range(8):
+        world.run("gpu01")
+        world.now += 600
+    case = world.case("gpu01")
+    assert case is not None
+    assert (case.step, case.note) == (
+        "stopped",
+        "the reset was interrupted and its outcome is unknown",
+    )

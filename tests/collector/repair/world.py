@@ -67,11 +67,13 @@ class Node:
         self.persistent = True
         self.acts: list[str] = []
         self.unknown = False  # an act died: nobody can say whether it was done
+        self.lost = False  # its GPU does not answer
         self.check_fails = self.act_fails = ""
 
     def answer(self) -> Answer:
         """Of its agent; silent while it is stopped."""
-        parts = [*OTHERS, {"kind": "gpu", "id": GPU, "epoch": f"580.95#{self.epoch}"}]
+        own = {"kind": "gpu", "id": GPU, "epoch": f"580.95#{self.epoch}"}
+        parts = [*OTHERS, *([] if self.lost else [own])]
         problem = BROKEN | {"id": self.incident, "acknowledged": self.acknowledged}
         problems = [problem] if self.broken else []
         known: dict[str, Any] = document(
