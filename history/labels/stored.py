@@ -26,27 +26,26 @@ def opened(config: Config) -> Store:
 
 
 def ledger_of(store: Store) -> Ledger:
-    """The labels of all nodes of a store; the last verdict on an incident counts. One that no
-    version of this program wrote is left out.
+    """The labels of all nodes of a store, however many; the last verdict on an incident counts. One
+    that no version of this program wrote is left out.
     """
-    ledger = Ledger()
+    labels: dict[str, Label] = {}
     for row in label_rows(store):
         if row.get("verdict") not in VERDICTS or not row.get("incident"):
             continue
-        ledger.take(
-            Label(
-                str(row["incident"]),
-                row["verdict"],
-                tuple(str(row.get("detectors", "")).split()),
-                f"{row['host']}/{row['kind']}/{row['device']}",
-                str(row.get("class", "")),
-                int(row.get("opened_ns", 0)),
-                str(row.get("cause", "")),
-                str(row.get("user", "")),
-                _ns(row["time"]),
-            )
+        label = Label(
+            str(row["incident"]),
+            row["verdict"],
+            tuple(str(row.get("detectors", "")).split()),
+            f"{row['host']}/{row['kind']}/{row['device']}",
+            str(row.get("class", "")),
+            int(row.get("opened_ns", 0)),
+            str(row.get("cause", "")),
+            str(row.get("user", "")),
+            _ns(row["time"]),
         )
-    return ledger
+        labels[label.incident] = label  # another verdict keeps the place of the first
+    return Ledger(labels)
 
 
 def described(store: Store, text: str) -> dict[str, Any]:

@@ -11,9 +11,14 @@ import pytest
 
 from collector.cli.main import main
 from collector.config.error import ConfigError
+from detectors.trust import ledger
 from history.labels import stored, tickets
+from pipeline.frame import Device
+from pipeline.observation import Event
 from pipeline.store.query.file_store import ChangingError
+from pipeline.store.query.store import Store
 from pipeline.store.remote.objects import RefusedError
+from tests.pipeline.store.stored import store_events
 
 pytestmark = pytest.mark.slow  # imports polars
 
@@ -125,6 +130,26 @@ def test_labels_that_precision_wrote_are_read_back(tmp_path: Path) -> None:
     path.write_text("incident,verdict\n")
     with pytest.raises(ConfigError, match="no column 'detectors'"):
         list(tickets.labels(path))
+
+
+def test_a_store_has_as_many_labels_as_its_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One agent keeps MAX_LABELS in memory; those of a fleet are more, and none is left out."""
+    monkeypatch.setattr(ledger, "MAX_LABELS", 2)
+    facts: dict[str, str | int] = {"verdict": "real", "detectors": "xid", "class": "gpu_lost"}
+    labels = [
+        Event(
+            10**18 + n,
+            0,
+            Device("n1", "gpu", f"GPU-{n}"),
+            "incident_labelled",
+            facts | {"incident": name},
+        )
+        for n, name in enumerate("abca")
+    ]
+    store_events(tmp_path, labels)
+    assert list(stored.ledger_of(Store(tmp_path)).labels) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("error", [ChangingError("ask again"), RefusedError("denied", "403")])
