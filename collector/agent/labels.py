@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from collector.config.settings import Detectors
@@ -26,13 +26,14 @@ log = logging.getLogger("tocsin.labels")
 
 DOCUMENT = "labels"
 HASH_DIGITS = 16
+COLUMNS = tuple(one.name for one in fields(Label))
 
 
 class Labels:
     """The ledger of an agent, with what its configuration says of paging."""
 
     def __init__(self, state: State, metrics: SelfMetrics, settings: Detectors) -> None:
-        self._state, self._metrics, self._settings = state, metrics, settings
+        self._state, self._metrics = state, metrics
         self._ledger = Ledger()
         rows = state.load(DOCUMENT).get("labels", ())
         for row in rows if isinstance(rows, list) else ():
@@ -41,11 +42,12 @@ class Labels:
                 self._ledger.take(label)
             except (KeyError, TypeError, ValueError) as error:
                 log.warning("a label in %s cannot be read, left out: %s", DOCUMENT, error)
-        self._show()
+        self.configure(settings)
 
     def configure(self, settings: Detectors) -> None:
         """Follow another configuration."""
         self._settings = settings
+        self._tallies = {name: self._tally(name) for name in DETECTORS}
         self._show()
 
     def allowed(self, settings: Detectors | None = None) -> frozenset[str]:
@@ -55,15 +57,22 @@ class Labels:
         if not settings.follow_labels:
             return installed
         fixed = frozenset(DETECTORS if ALL in settings.on_trial else settings.on_trial)
+        if settings is self._settings:
+            return frozenset(n for n, one in self._tallies.items() if one.state.pages) - fixed
         return self._ledger.pages(installed, DETECTORS) - fixed
 
     def take(self, label: Label, now: Instant) -> list[Event]:
         """Keep a label; the events of detectors that leave or enter shadow mode by it. ValueError
         where it cannot be kept.
+
+        Only the detectors that it counts for are weighed once more: a fleet's file has thousands.
         """
-        before = self.allowed()
+        before, replaced = self.allowed(), self._ledger.labels.get(label.incident)
         self._ledger.take(label)
-        document: dict[str, Any] = {"labels": [asdict(one) for one in self._ledger.labels.values()]}
+        counts_for = {one.detector for one in (label, replaced) if one is not None}
+        self._tallies |= {name: self._tally(name) for name in counts_for & DETECTORS.keys()}
+        rows = ({n: getattr(one, n) for n in COLUMNS} for one in self._ledger.labels.values())
+        document: dict[str, Any] = {"labels": list(rows)}
         self._state.save(DOCUMENT, document)
         self._show()
         changed = sorted(before ^ self.allowed())
@@ -79,7 +88,7 @@ class Labels:
 
     def _change(self, name: str, host: str, now: Instant, incident: str) -> Event:
         may_page = name in self.allowed()
-        reason = words(self._tally(name))
+        reason = words(self._tallies[name])
         kind = "shadow_mode_left" if may_page else "shadow_mode_entered"
         attributes = {"detector": name, "reason": reason, "hash": self._hash(name)}
         if incident:
@@ -106,12 +115,11 @@ class Labels:
             (name,): 1.0 for name in DETECTORS if name not in allowed
         }
         self._metrics.replace(agent.SHADOW_MODE, shadow)
-        tallies = {name: self._tally(name) for name in DETECTORS}
         self._metrics.replace(
             agent.LABELLED,
             {
                 (name, verdict): float(getattr(tally, verdict))
-                for name, tally in tallies.items()
+                for name, tally in self._tallies.items()
                 for verdict in VERDICTS
                 if tally.incidents
             },

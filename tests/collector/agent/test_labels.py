@@ -15,6 +15,7 @@ from collector.config.settings import Detectors
 from collector.node.out_of_service import OutOfService
 from collector.node.state import State
 from detectors.paging import PROVED
+from detectors.trust.ledger import Ledger, Tally
 from pipeline.catalog import agent
 from pipeline.catalog.events import strange_attributes
 from pipeline.exposition import Exposition
@@ -76,6 +77,25 @@ class Desk:
             done = self.label("", verdict, about=about)
             changes += [kind for kind, _ in done["changes"]]
         return changes
+
+
+def test_a_label_weighs_no_detector_that_it_does_not_count_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fleet's file has thousands: with each of them, all labels of all detectors would keep an
+    agent busy for minutes.
+    """
+    desk, weighed = Desk(tmp_path), list[str]()
+    tally = Ledger.tally
+
+    def counted(ledger: Ledger, detector: str, *, pages: bool) -> Tally:
+        weighed.append(detector)
+        return tally(ledger, detector, pages=pages)
+
+    monkeypatch.setattr(Ledger, "tally", counted)
+    desk.label_others("real", range(36))
+    assert set(weighed) == {SHADOW}
+    assert desk.labels.allowed() == PROVED | {SHADOW}
 
 
 def test_a_label_is_an_event_about_the_root_with_its_detectors(tmp_path: Path) -> None:
