@@ -26,10 +26,19 @@ def tell(
     """
     root = Path(load(inputs(args)).config.storage.path)
     try:
-        return request(root, {**message, "user": user_name(environ)}, what="agent")
+        return answered(root, message, environ)
     except (ValueError, OSError) as error:
         print(f"tocsin: {plain(str(error))}", file=sys.stderr)
         return None
+
+
+def answered(
+    root: Path, message: Mapping[str, Any], environ: Mapping[str, str] = os.environ
+) -> dict[str, Any]:
+    """The answer of the agent with this storage path. ValueError where it refuses, OSError where it
+    cannot be reached.
+    """
+    return request(root, {**message, "user": user_name(environ)}, what="agent")
 
 
 def user_name(environ: Mapping[str, str]) -> str:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from collector.cli.agent_request import tell
+from collector.cli.agent_request import answered, tell
 from collector.cli.options import add_settings, inputs
 from collector.cli.parser import Parser
+from collector.cli.terminal import plain
 from collector.config.error import ConfigError
 from collector.config.load import load
 from detectors.trust.ledger import VERDICTS
@@ -110,15 +111,26 @@ def _all(args: argparse.Namespace) -> int:
 
 
 def _label(args: argparse.Namespace, wanted: Iterable[Mapping[str, Any]]) -> int:
-    number = 0
+    """One that is refused, such as of a detector that the agent's version does not have, keeps none
+    of the others from being labelled.
+    """
+    root = Path(load(inputs(args)).config.storage.path)
+    number = refused = 0
     for request in wanted:
-        done = _asked(args, request)
-        if done is None:
+        try:
+            done = answered(root, {"command": "label", **request})
+        except ValueError as error:
+            incident = request["about"]["incident"]
+            print(f"tocsin: {plain(f'{incident}: {error}')}", file=sys.stderr)
+            refused += 1
+            continue
+        except OSError as error:
+            print(f"tocsin: {plain(str(error))}", file=sys.stderr)
             return 1
         number += 1
         _show(done, request["verdict"])
-    print(f"{number} incidents labelled")
-    return 0
+    print(f"{number} incidents labelled" + (f", {refused} refused" if refused else ""))
+    return int(refused > 0)
 
 
 def _asked(args: argparse.Namespace, wanted: Mapping[str, Any]) -> dict[str, Any] | None:

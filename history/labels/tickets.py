@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from collector.agent.request_text import MAX_TEXT
 from collector.config.error import ConfigError
 from detectors.trust.ledger import VERDICTS
 from history.backtest.known import EARLY_NS, Known, read_rows, row_of
@@ -75,7 +76,8 @@ def requests(
             continue
         match = next((pair for pair in tickets if _covers(pair[0], row["host"], at, end_ns)), None)
         if match is not None:
-            yield {"verdict": match[1], "cause": match[0].cause, "about": request}
+            cause = match[0].cause[:MAX_TEXT]  # a ticket has room for a story
+            yield {"verdict": match[1], "cause": cause, "about": request}
         elif rest != "none" and begin_ns <= at <= end_ns:
             yield {"verdict": rest, "cause": "no ticket", "about": request}
 

@@ -11,6 +11,7 @@ import pytest
 
 from collector.cli.main import main
 from collector.config.error import ConfigError
+from collector.control import Control
 from detectors.trust import ledger
 from history.labels import stored, tickets
 from pipeline.frame import Device
@@ -130,6 +131,30 @@ def test_labels_that_precision_wrote_are_read_back(tmp_path: Path) -> None:
     path.write_text("incident,verdict\n")
     with pytest.raises(ConfigError, match="no column 'detectors'"):
         list(tickets.labels(path))
+
+
+def test_a_label_that_is_refused_stops_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as one of a detector that the agent's version does not have; the exit code is 1."""
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        about = request["about"]
+        if about["detectors"] == ["retired"]:
+            raise ValueError("about.detectors: expected names of detectors")
+        return {"incident": about["incident"], "detector": "xid", "changes": []}
+
+    rows_of = ("a", "xid"), ("b", "retired"), ("c", "xid")
+    head = "incident,verdict,detectors,device,class,opened_ns,cause\n"
+    rows = (f"{name},real,{of},n1/gpu/GPU-1,slow,5,\n" for name, of in rows_of)
+    (tmp_path / "labels.csv").write_text(head + "".join(rows))
+    control = Control(tmp_path, answer)
+    argv = ["--labels", str(tmp_path / "labels.csv"), "--storage.path", str(tmp_path)]
+    assert main(["label", *argv]) == 1
+    control.close()
+    done = capsys.readouterr()
+    assert done.out.endswith("incident c of xid: real\n2 incidents labelled, 1 refused\n")
+    assert done.err == "tocsin: b: about.detectors: expected names of detectors\n"
 
 
 def test_a_store_has_as_many_labels_as_its_nodes(
