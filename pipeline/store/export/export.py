@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.catalog import KINDS
-from pipeline.store.export.redact import Redaction, process_names
+from pipeline.store.export.redact import Redaction, job_names, process_names
 from pipeline.store.export.subject import NothingToExportError, Subject
 from pipeline.store.export.text import from_us, kernel_lines, moment, readme, timeline
 from pipeline.store.files.layout import write_whole
@@ -55,11 +55,10 @@ def export(
     NothingToExportError where no row belongs to the subject.
     """
     rows = Slice(root, subject.window)
-    redaction = (
-        Redaction(process_names(rows.table("events", _where(subject, "events"))))
-        if redact
-        else None
-    )
+    redaction = None
+    if redact:
+        events, incidents = (rows.table(n, _where(subject, n)) for n in ("events", "incidents"))
+        redaction = Redaction(process_names(events), job_names(events, incidents))
     done = Exported(subject, left_out=rows.left_out)
     with tempfile.TemporaryDirectory(prefix="tocsin-export-") as scratch:
         folder = Path(scratch)

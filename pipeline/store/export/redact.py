@@ -27,6 +27,9 @@ OF_PEOPLE = ("user", "note")  # of those who took an incident on, or a device ou
 OF_JOBS = {"job_started": ("name",), "pod_ended": ("pod", "container")}
 # The id of a training of Kubernetes: namespace, name and letters of a UID, which stay.
 _TRAINING = re.compile(r"(?<![\w./-])[a-z0-9.-]{1,253}/[a-z0-9.-]{1,253}\.([0-9a-f]{8})(?!\w)")
+# Ids of jobs that nobody chose: Slurm's with step or array, a pod's UID, rank 0's address and port.
+_NUMBERED_JOB = re.compile(r"\d[\d_+]*(\.\w+)?|pod[0-9a-f-]{36}|[\w.-]*:\d{1,5}")
+_WORD = re.compile(r"[\w./:@+=-]+")
 # The driver's own lines name the process among much that a vendor needs:
 # `pid=1234, name=python3, Ch 00000008, ...`.
 KEPT_LINES = ("xid", "sxid")
@@ -40,10 +43,16 @@ MIN_NAME = 3  # shorter ones would mask parts of other words
 class Redaction:
     """Masks texts and attributes.
 
-    ``names`` are the processes of the exported events: they are masked wherever they occur.
+    ``names`` are the processes of the exported events, ``jobs`` the ids of jobs that are names
+    (`job_names`): they are masked wherever they occur, and jobs stay apart.
     """
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str] = (), jobs: Iterable[str] = ()) -> None:
+        self._jobs = {
+            one: f"job.{hashlib.sha256(one.encode()).hexdigest()[:8]}"
+            for one in jobs
+            if len(one) >= MIN_NAME and not _TRAINING.fullmatch(one)
+        }
         known = sorted({n for n in names if len(n) >= MIN_NAME}, key=len, reverse=True)
         self._names = (
             re.compile("|".join(rf"(?<!\w){re.escape(n)}(?!\w)" for n in known)) if known else None
@@ -57,10 +66,16 @@ class Redaction:
         >>> Redaction(["train.py"]).text("Xid 31, pid=71, name=python3, Ch 8: train.py")
         'Xid 31, pid=***, name=***, Ch 8: ***'
         """
+        if self._jobs:
+            text = self._jobs.get(text) or _WORD.sub(self._word, text)
         if self._names is not None:
             text = self._names.sub(MASK, text)
         text = _TRAINING.sub(r"training.\1", text)
         return _NUMBERED.sub(rf"\1\2{MASK}", _NAMED.sub(rf"\1\2\4\5{MASK}", text))
+
+    def _word(self, found: re.Match[str]) -> str:
+        word = found[0].rstrip(".:")  # at the end of a sentence
+        return self._jobs.get(word, word) + found[0][len(word) :]
 
     def attributes(self, kind: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes of an event without what is about a process or a person."""
@@ -93,9 +108,8 @@ class Redaction:
             return _with(rows, "attributes", masked)
         if name == "devices":
             kinds, given = rows["kind"].to_pylist(), rows["attributes"].to_pylist()
-            return _with(
-                rows, "attributes", [_of_device(k, a) for k, a in zip(kinds, given, strict=True)]
-            )
+            kept = [self._of_device(k, a) for k, a in zip(kinds, given, strict=True)]
+            return _with(rows, "attributes", kept)
         if name in ("findings", "incidents"):
             rows = _with(rows, "summary", _each(self.text, rows["summary"].to_pylist()))
         if name == "incidents":
@@ -122,6 +136,14 @@ class Redaction:
         host, facts = orjson.loads(text)
         kept = {k: v for k, v in facts.items() if k not in device_job.PERSONAL}
         return _json([host, {k: self.text(v) if k == "job" else v for k, v in kept.items()}])
+
+    def _of_device(self, kind: str, attributes: str) -> str:
+        """Facts of a device as they may leave: whose job it was stays here."""
+        if kind != device_job.KIND:
+            return attributes
+        facts = orjson.loads(attributes).items()
+        kept = {k: v for k, v in facts if k not in device_job.PERSONAL}
+        return _json({k: self.text(v) if k == "job" else v for k, v in kept.items()})
 
     def _document(self, text: str) -> str:
         try:
@@ -157,12 +179,16 @@ def process_names(events: pa.Table | None) -> set[str]:
     }
 
 
-def _of_device(kind: str, attributes: str) -> str:
-    """Facts of a device as they may leave: whose job it was stays here."""
-    if kind != device_job.KIND:
-        return attributes
-    kept = {k: v for k, v in orjson.loads(attributes).items() if k not in device_job.PERSONAL}
-    return _json({k: Redaction().text(v) if k == "job" else v for k, v in kept.items()})
+def job_names(events: pa.Table | None, incidents: pa.Table | None) -> set[str]:
+    """Ids of jobs that are names which users gave: a pod's in an imported history, torchrun's run,
+    a prolog's own. Names of hosts stay.
+    """
+    rows = [] if events is None else events.select(["host", "attributes"]).to_pylist()
+    found = {str(orjson.loads(row["attributes"]).get("job", "")) for row in rows}
+    jobs = [] if incidents is None else incidents["jobs"].to_pylist()
+    found |= {job for each in jobs for job in each or ()}
+    hosts = {row["host"] for row in rows}
+    return {one for one in found - hosts if one and not _NUMBERED_JOB.fullmatch(one)}
 
 
 def _with(rows: pa.Table, column: str, values: list[Any]) -> pa.Table:

@@ -395,6 +395,26 @@ def test_redaction_leaves_no_program_anywhere(store: Store, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+def test_redaction_leaves_no_name_of_a_job_anywhere(store: Store, tmp_path: Path) -> None:
+    """A pod's in an imported history, and torchrun's run: they stay apart, as Slurm's ids do."""
+    names = ("ml/llama-70b", "torchrun:ada tries again", "71.0")
+    events = (store.event(0, "job_started", job=name, gpus=gpu(0).id) for name in names)
+    finding = Finding(
+        *("straggler", gpu(0), "straggler/slow", "onset", "ticket", 1, store.clock.time_ns()),
+        "It holds up ml/llama-70b.",
+        evidence=("job ml/llama-70b: 71.0 waits",),
+    )
+    store.second(*events, findings=(finding,))
+    archive = store.device(tmp_path, redact=True)
+    text = str([archive.table(name).to_pylist() for name in archive.tables()])
+    text += archive.text("README.txt") + archive.text("timeline.txt")
+    assert not [word for word in ("llama", "ada tries") if word in text]
+    jobs = {orjson.loads(one)["job"] for one in archive.column("events", "attributes")}
+    assert len(jobs) == 3
+    assert "71.0" in jobs
+
+
+@pytest.mark.slow
 def test_the_timeline_calls_a_record_info() -> None:
     """It is read by people; the table beside it has the stored value."""
     at = datetime(2027, 1, 15, 8, tzinfo=UTC)
