@@ -70,8 +70,9 @@ def parsed(output: bytes, machine: Machine) -> Iterator[Measured]:
     for line in output.splitlines()[:MAX_RESULTS]:
         try:
             given = json.loads(line)
-            name, value = str(given["measure"]), float(given["value"])
-            row = gpus.get(str(given["uuid"])) or by_index.get(str(given["gpu"]))
+            name, value, uuid = str(given["measure"]), float(given["value"]), str(given["uuid"])
+            # a UUID that is no GPU's, such as a MIG instance's, has no GPU's number either
+            row = gpus.get(uuid) if uuid else by_index.get(str(given["gpu"]))
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
         if name not in MEASURES or not (math.isfinite(value) and value > 0):

@@ -48,12 +48,15 @@ def result(gpu: int, value: float, measure: str = "memory_bandwidth") -> Measure
 
 
 def test_results_are_those_of_the_gpus_that_this_node_has() -> None:
-    """By UUID, else by number; lines of libraries, foreign GPUs and nonsense are passed over."""
+    """By UUID, else by number; lines of libraries, foreign GPUs, MIG instances and nonsense are
+    passed over.
+    """
     lines = [
         {"gpu": 7, "uuid": "GPU-1", "measure": "memory_bandwidth", "value": 2.9e12},
         {"gpu": 2, "uuid": "", "measure": "matrix_multiply", "value": 7e14},
         {"gpu": -1, "uuid": "", "measure": "all_reduce", "value": 3.6e11},
         {"gpu": 9, "uuid": "GPU-9", "measure": "memory_bandwidth", "value": 1},
+        {"gpu": 0, "uuid": "GPU-mig", "measure": "memory_bandwidth", "value": 4e11},
         {"gpu": 1, "uuid": "GPU-1", "measure": "secret", "value": 1},
         {"gpu": 1, "uuid": "GPU-1", "measure": "memory_bandwidth", "value": math.nan},
         {"measure": []},
