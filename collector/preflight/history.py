@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 
 from collector.config.settings import Config
 from collector.preflight.standard import Measured
@@ -17,7 +17,7 @@ MEASURED = "preflight_measured"
 
 
 def earlier(config: Config, now: datetime | None = None) -> list[Measured]:
-    """In the order of time. OSError where there is no store."""
+    """The newest, in the order of time. OSError where there is no store."""
     url = config.storage.path
     store = Store(url, target=replace(config.storage.upload.target, url=url))
     since = (now or datetime.now(UTC)) - LOOK_BACK
@@ -30,4 +30,4 @@ def earlier(config: Config, now: datetime | None = None) -> list[Measured]:
         )
         for event in events_of(store, Window(since), (MEASURED,))
     )
-    return list(islice(found, MAX_RESULTS))
+    return list(deque(found, MAX_RESULTS))

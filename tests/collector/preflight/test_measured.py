@@ -6,13 +6,15 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collector.agent.preflight_results import preflight_events
-from collector.preflight import deep, standard
+from collector.config.settings import Config, Storage
+from collector.preflight import deep, history, standard
 from collector.preflight.compare import low
 from collector.preflight.deep import diagnose, outcomes
 from collector.preflight.history import MEASURED
@@ -214,6 +216,27 @@ def test_a_stored_result_is_found_by_the_next_preflight(tmp_path: Path) -> None:
     (stored, measured) = events_of(Store(tmp_path), Window(), ("preflight", MEASURED))
     assert (stored.attributes["outcome"], stored.attributes["level"]) == ("ok", "standard")
     assert (measured.device.id, measured.attributes["value"]) == ("GPU-1", 2.9e12)
+
+
+def test_of_too_many_earlier_results_the_newest_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that a fleet shares has millions in 90 days; the oldest are of another driver."""
+    monkeypatch.setattr(history, "MAX_RESULTS", 2)
+    node = Device("n1", "node", "n1")
+    reports = [Report("standard", NODE, 1.0, [], [result(1, float(n))]) for n in (1, 2, 3)]
+    at = [Instant((10**9 + n) * 10**9, n) for n in range(3)]
+    store_events(
+        tmp_path,
+        [
+            e
+            for r, t in zip(reports, at, strict=True)
+            for e in preflight_events(request(r), node, t)
+        ],
+    )
+    config = Config(storage=Storage(path=str(tmp_path)))
+    found = history.earlier(config, datetime.fromtimestamp(10**9 + 60, UTC))
+    assert [one.value for one in found] == [2.0, 3.0]
 
 
 @pytest.mark.parametrize(
