@@ -62,7 +62,8 @@ def draw_reads(store: Store, window: Window) -> Sequence[Panel]:
 
 def gaps(store: Store, window: Window) -> pl.DataFrame:
     """Spans in which a source gave nothing for more than three of its periods: from the last good
-    read to the next, and why.
+    read to the next, and why. One that lasts has no end, and counts to the last read that failed;
+    one that began before the window counts from the first of them in it.
     """
     asked = _reads(store, window).select("time", "host", "boot_id", "source", "outcome", "error")
     rows = store.collect(asked).sort("host", "source", "time")
@@ -137,25 +138,30 @@ def _reads(store: Store, window: Window) -> pl.LazyFrame:
 
 def _gaps(
     host: str, source: str, rows: pl.DataFrame
-) -> Iterator[tuple[str, str, datetime, datetime, float, str]]:
+) -> Iterator[tuple[str, str, datetime, datetime | None, float, str]]:
     good = rows.filter(pl.col("outcome") == "ok")
-    steps = good["time"].diff().drop_nulls()
+    steps = (good if len(good) > 1 else rows)["time"].diff().drop_nulls()
     if steps.is_empty():
         return
     usual = steps.median()
     assert isinstance(usual, timedelta)  # noqa: S101 - of durations
+    ends = pl.int_range(pl.len()).is_in([0, len(rows) - 1])  # of the window, where reads failed
     before = pl.col("time").shift(1).alias("from")
-    wide = good.with_columns(before, pl.col("boot_id").shift(1).alias("boot")).filter(
-        pl.col("time") - pl.col("from") > MAX_PERIODS * usual
+    wide = (
+        rows.filter((pl.col("outcome") == "ok") | ends)
+        .with_columns(before, pl.col("boot_id").shift(1).alias("boot"))
+        .filter(pl.col("time") - pl.col("from") > MAX_PERIODS * usual)
     )
     for row in wide.iter_rows(named=True):
-        bad = rows.filter((pl.col("time") > row["from"]) & (pl.col("time") < row["time"]))
-        why = "boot" if row["boot"] != row["boot_id"] else _why(bad)
+        within = pl.col("time").is_between(row["from"], row["time"])
+        bad = rows.filter(within & (pl.col("outcome") != "ok"))
+        ended = row["outcome"] == "ok"
+        why = "boot" if ended and row["boot"] != row["boot_id"] else _why(bad)
         yield (
             host,
             source,
             row["from"],
-            row["time"],
+            row["time"] if ended else None,
             (row["time"] - row["from"]).total_seconds(),
             why,
         )

@@ -236,6 +236,31 @@ def test_gaps_say_when_and_why(history: tuple[Path, History]) -> None:
     assert (gap["seconds"], gap["why"]) == (16.0, "failed: driver gone")
 
 
+def test_a_gap_that_lasts_is_in_the_answer(tmp_path: Path) -> None:
+    """Reads that fail to the end are a gap without an end, and so are those of a window in which
+    none succeeds; a single failure is none.
+    """
+    h = History()
+    for second in range(60):
+        h.clock.advance(1.0)
+        hangs = second >= 20
+        h.read("nvml", outcome="overdue" if hangs else "ok", error="no answer" if hangs else "")
+        h.read("host", outcome="failed" if second == 59 else "ok")
+    store(tmp_path, h.whole, h.clock, segment_bytes=60_000)
+    times = [_time(o.time_ns) for o, _ in h.whole if o.source == "nvml"]
+    for window, first in ((ALL, 19), (Window(since=times[30]), 30)):
+        assert ask(tmp_path, "gaps", window) == [
+            {
+                "host": "n1",
+                "source": "nvml",
+                "from": times[first],
+                "until": None,
+                "seconds": float(59 - first),
+                "why": "overdue: no answer",
+            }
+        ]
+
+
 def test_reads_count_outcomes_and_time(history: tuple[Path, History]) -> None:
     """Per source, with the last error."""
     rows = {row["source"]: row for row in ask(history[0], "reads")}
