@@ -177,12 +177,12 @@ def _canned(store: Any, window: Any, name: str, devices: list[str], form: str) -
         raise ConfigError(f"query {name}: --device has no effect")
     try:
         window = canned.resolve(store, window, devices) if devices else window
+        if form == "svg":
+            plot: Any = importlib.import_module("pipeline.store.query.plot")
+            return plot.svg(question.draw(store, window))
+        return question.ask(store, window)
     except canned.UnknownDeviceError as error:
         raise ConfigError(f"--device: {error.args[0]}") from error
-    if form == "svg":
-        plot: Any = importlib.import_module("pipeline.store.query.plot")
-        return plot.svg(question.draw(store, window))
-    return question.ask(store, window)
 
 
 def _sql(store: Any, window: Any, text: str) -> Any:

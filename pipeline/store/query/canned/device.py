@@ -9,7 +9,7 @@ import polars as pl
 
 from pipeline.catalog import Field, fields_of
 from pipeline.store.files.units import base_name, base_value
-from pipeline.store.query.canned.question import means, names, risen
+from pipeline.store.query.canned.question import UnknownDeviceError, means, names, risen
 from pipeline.store.query.increase import increases
 from pipeline.store.query.plot import Panel
 from pipeline.store.query.store import Store, Window
@@ -37,7 +37,13 @@ COUNTERS = {
 def device(store: Store, window: Window) -> pl.DataFrame:
     """Per field that was observed: least, mean and highest value of a gauge, increase of a counter,
     the last value, and samples.
+
+    UnknownDeviceError where the window has several, as a name such as ``0`` may in a store of many
+    nodes: their readings are not one device's.
     """
+    if len(set(window.devices)) > 1:
+        there = ", ".join(window.devices)
+        raise UnknownDeviceError(f"give one device by its id; there is {there}")
     found: list[dict[str, Any]] = []
     for kind in _kinds(store, window):
         fields = fields_of(kind)

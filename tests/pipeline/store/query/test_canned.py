@@ -18,6 +18,7 @@ from pipeline.store.query.questions import QUESTIONS as NAMES
 from pipeline.store.query.store import Store, Window
 from tests.fakes import FakeClock, gpu
 from tests.pipeline.store.keep.test_seal import Seen, store
+from tests.pipeline.store.stored import StoreMaker
 
 ALL = Window()
 PORT = Device("n1", "ib_port", "0xa0", {"device": "mlx5_0", "port": "1", "firmware": "28.4"})
@@ -398,6 +399,20 @@ def test_devices_are_found_by_what_people_call_them(history: tuple[Path, History
         resolve(asked, ALL, ["GPU-9"])
     with pytest.raises(UnknownDeviceError, match="which of"):
         resolve(asked, ALL, ["GPU-"])
+
+
+def test_a_name_that_several_nodes_have_is_no_one_device(tmp_path: Path) -> None:
+    """Of GPU 0 of two nodes other questions have a row each; that about one device asks which."""
+    maker = StoreMaker(tmp_path)
+    for host, watts in (("n1", 100), ("n2", 700)):
+        one = Device(host, "gpu", f"GPU-{host}", {"index": "0"})
+        frame = frame_of("gpu", [(one, {"power_milliwatts": 1000 * watts})], SECOND_NS, 0)
+        maker.add(host, SECOND_NS, frames=(frame,))
+    maker.close()
+    window = resolve(Store(tmp_path), ALL, ["0"])
+    assert [row["maximum_watts"] for row in ask(tmp_path, "power", window)] == [100.0, 700.0]
+    with pytest.raises(UnknownDeviceError, match="GPU-n1, GPU-n2"):
+        ask(tmp_path, "device", window)
 
 
 def test_the_list_of_names_is_that_of_the_questions() -> None:
