@@ -220,14 +220,15 @@ def sync_folder(path: Path) -> None:
         os.close(fd)
 
 
-def files_below(folder: Path) -> Iterator[Path]:
+def files_below(folder: Path, *, all_of_them: bool = False) -> Iterator[Path]:
     """Everything below a folder that is no folder, in no order, without folders that may not be
-    entered. One that goes meanwhile is left out, at which ``Path.rglob`` fails. OSError where one
-    cannot be read.
+    entered, which with ``all_of_them`` are a PermissionError. One that goes meanwhile is left out,
+    at which ``Path.rglob`` fails. OSError where one cannot be read.
     """
+    skipped = (FileNotFoundError,) if all_of_them else (FileNotFoundError, PermissionError)
 
     def failed(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError | PermissionError):
+        if not isinstance(error, skipped):
             raise error
 
     for place, _, names in os.walk(folder, onerror=failed):

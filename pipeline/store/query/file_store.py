@@ -11,7 +11,7 @@ import errno
 import io
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -97,6 +97,7 @@ class Folder:
 
     def logged(self) -> dict[str, pa.Table]:
         """Read again when a segment was written to, added or sealed."""
+        _may_list(self._root / "wal")
         now = [
             (path.name, path.stat().st_size)
             for path in segments(self._root / "wal")
@@ -108,6 +109,7 @@ class Folder:
 
     def days(self, table: str) -> list[int]:
         """By the names of folders."""
+        _may_list(self._root / table)
         return [
             begin for date in dates_of(self._root, table) if (begin := day_us(date)) is not None
         ]
@@ -118,6 +120,9 @@ class Folder:
         meanwhile stays readable.
         """
         dates = [date for date in dates_of(self._root, table) if day_us(date) == begin_us]
+        for date in dates[:1]:
+            for folder in (date, *(date / f"hour={hour:02d}" for hour in hours)):
+                _may_list(folder)
         with ExitStack() as stack:  # a day may have been given up since they were listed
             yield _open_all(dates[0], hours, stack, self._footers) if dates else []
 
@@ -226,6 +231,14 @@ class _Ranges(io.RawIOBase):
             data = self._store.part(self._key, self._at, length) if length > 0 else b""
         self._at += len(data)
         return data
+
+
+def _may_list(folder: Path) -> None:
+    """PermissionError where a folder may not be listed: ``Path.glob`` takes it for an empty one,
+    and the answer would be that nothing happened.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.scandir(folder).close()
 
 
 def _open_all(

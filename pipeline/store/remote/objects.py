@@ -179,7 +179,8 @@ class Directory:
         try:
             self._there()
             sized = []
-            for path in files_below(self._root / prefix):
+            # what a process may not see is not the same as nothing
+            for path in files_below(self._root / prefix, all_of_them=True):
                 with contextlib.suppress(FileNotFoundError):  # removed by a compactor meanwhile
                     stat = path.stat()
                     if S_ISREG(stat.st_mode) and not path.name.startswith("."):

@@ -4,12 +4,14 @@ files named, other catalogues read.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -412,6 +414,29 @@ def test_an_empty_store_answers_with_nothing(tmp_path: Path) -> None:
     assert Store(tmp_path).table("gpu").collect().shape == (0, len(scan.columns_of("gpu")))
     with pytest.raises(FileNotFoundError, match="no such folder"):
         Store(tmp_path / "nowhere")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("denied", ["wal", "node", DAY, "hour=01"])
+def test_a_folder_that_may_not_be_listed_is_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, denied: str
+) -> None:
+    """Who may not read a store gets no answer, be it a node's own or a shared one."""
+    two_days(tmp_path, kinds=("node",), hours=(1,))
+    scandir = os.scandir
+
+    def listing(folder: Path) -> Any:
+        if Path(folder).name == denied:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+        return scandir(folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.scandir", listing)
+        with pytest.raises(PermissionError, match=denied):
+            Store(tmp_path).collect(Store(tmp_path).table("node"))
+        if denied != "wal":  # nodes keep their logs to themselves
+            with pytest.raises(RefusedError, match=denied):
+                list(open_objects(Target(str(tmp_path))).names("node/"))
 
 
 @pytest.mark.slow

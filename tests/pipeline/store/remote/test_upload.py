@@ -375,7 +375,7 @@ def test_a_file_that_a_compactor_removes_while_a_shared_directory_is_listed_is_l
     (tmp_path / "gpu").mkdir()
     (tmp_path / "gpu/a").write_bytes(b"12")
     found = [tmp_path / "gpu/a", tmp_path / "gpu/gone"]
-    monkeypatch.setattr("pipeline.store.remote.objects.files_below", lambda _: iter(found))
+    monkeypatch.setattr("pipeline.store.remote.objects.files_below", lambda *_, **__: iter(found))
     assert list(open_objects(Target(str(tmp_path))).sizes("gpu/")) == [("gpu/a", 2)]
 
 
