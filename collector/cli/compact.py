@@ -21,6 +21,7 @@ from collector.config.load import load
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config
 from pipeline.pieces.interface import Executor, PiecesError
+from pipeline.store.files.layout import is_ours, owner_of
 from pipeline.store.files.lock import DirectoryTakenError
 from pipeline.store.keep.policy import REASONS
 from pipeline.store.remote.upload_plan import scheme
@@ -42,6 +43,7 @@ below compacted/, and the nodes' own files are removed two days later: this need
 list, read and delete."""
 
 EVERY_S = 900.0
+IMPORTED = "imported"  # in place of a boot in names of files (pipeline/store/files/scraped.py)
 
 
 def options(parser: Parser) -> None:
@@ -92,12 +94,24 @@ def _work(
     if shared or not local:
         return lambda: _cluster(config, executor)
     manifest: Any = importlib.import_module("pipeline.store.remote.manifest")
-    if (Path(url) / manifest.ROOT).is_dir():
+    if (Path(url) / manifest.ROOT).is_dir() or _of_many(Path(url)):
         # a node's compaction would count rows twice, and hold all nodes to the budget of one
         raise ConfigError(f"storage.path: {url} is shared by a cluster's nodes: add --shared")
     if executor:
         raise ConfigError("--workers, --ray: a node's own store is compacted by one process")
     return lambda: _node(config, confirmed=confirmed)
+
+
+def _of_many(root: Path) -> bool:
+    """Whether several nodes send their files here, of which none is merged yet: a node's own folder
+    has its log, and what was imported is one writer's.
+    """
+    if (root / "wal").is_dir():
+        return False
+    names = (path.name for path in root.glob("reads/date=*/hour=*/*.parquet") if is_ours(path))
+    owners = (owner_of(name) for name in names if name.split("-")[2] != IMPORTED)
+    first = next(owners, "")
+    return any(owner != first for owner in owners)
 
 
 def _attempt(work: Callable[[], str]) -> bool:

@@ -95,6 +95,28 @@ def test_a_shared_folder_is_not_compacted_as_a_nodes(
     assert "add --shared" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("names", "more", "code"),
+    [
+        (("c1-n1-b1", "c1-n2-b2"), "other", 2),
+        (("c1-n1-b1", "c1-n1-b2"), "other", 0),
+        (("c1-n1-b1", "c1-n2-b2"), "wal", 0),  # of a node that was renamed
+        (("c1-n1-imported", "c1-n2-imported"), "other", 0),
+    ],
+)
+def test_files_of_several_nodes_ask_for_shared_before_the_first_are_merged(
+    tmp_path: Path, names: tuple[str, ...], more: str, code: int
+) -> None:
+    """Else the first run without the flag would delete what is beyond the budget of one node."""
+    hour = tmp_path / "reads/date=2999-01-15/hour=08"
+    for folder in (hour, tmp_path / more):
+        folder.mkdir(parents=True)
+    for name in names:
+        (hour / f"{name}-0000000000000001.parquet").write_bytes(b"")
+    assert main(["compact", "--once", "--storage.path", str(tmp_path)]) == code
+    assert len(list(hour.iterdir())) == 2
+
+
 def test_a_second_compaction_at_the_same_time_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
