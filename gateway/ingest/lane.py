@@ -27,6 +27,7 @@ from pipeline.bus.batch import (
     BatchError,
     Decoder,
     blocks_in,
+    claimed,
     damage_is_an_error,
     described,
     read_head,
@@ -36,8 +37,9 @@ from pipeline.child import KILL_GRACE_S, Child
 
 log = logging.getLogger("tocsin.gateway")
 
-# Batches that were read and not yet taken: 40 ms of work, and 20 MB of values.
-AHEAD = 128
+# Batches that were read and not yet taken: 40 ms of work, and 20 MB of values. One of more bytes
+# than that is each takes the place of several.
+AHEAD, BYTES_OF_ONE = 128, 160 << 10
 MAX_SENT = 1000  # commands without an answer: the pipe takes 3,000
 STRIKES = 2  # times that a worker ends at a message before that is skipped
 START_S = 30.0  # until a worker is ready, on a machine that is busy
@@ -78,6 +80,11 @@ class Ticket:
     answer: Known | str | None = None
     strikes: float = 0.0
     sent: bool = False
+
+    @property
+    def places(self) -> int:
+        """That it takes of those that are read ahead."""
+        return 1 + claimed(self.payload) // BYTES_OF_ONE
 
 
 @dataclass(eq=False)
@@ -159,7 +166,7 @@ class Lane:
         self._urgent: deque[Asked] = deque()
         self._later: deque[Ticket] = deque()
         self._sent: deque[Asked] = deque()
-        self._ahead = 0  # tickets that were sent and not taken
+        self._ahead = 0  # places of tickets that were sent and not taken
         self._child: Child | None = None
         self._ready = False
         self._answers = bytearray()
@@ -199,7 +206,7 @@ class Lane:
         with self._lock:
             if ticket.sent:
                 ticket.sent = False
-                self._ahead -= 1
+                self._ahead -= ticket.places
                 self._pump()
 
     def withdraw(self, ticket: Ticket) -> None:
@@ -293,7 +300,7 @@ class Lane:
                     return  # it has ended, as ``step`` will see
                 self._sent.append(asked)
                 if isinstance(asked, Ticket) and not asked.sent:
-                    asked.sent, self._ahead = True, self._ahead + 1
+                    asked.sent, self._ahead = True, self._ahead + asked.places
             (self._urgent or self._later).popleft()
 
     def _quarantines(self, token: str) -> bool:
@@ -393,7 +400,7 @@ class Lane:
         asked = [each for each in [*self._sent, *self._urgent] if not isinstance(each, Again)]
         tickets = [each for each in asked if isinstance(each, Ticket) and each.answer is None]
         for ticket in tickets:
-            ticket.sent, self._ahead = False, self._ahead - 1
+            ticket.sent, self._ahead = False, self._ahead - ticket.places
         self._later.extendleft(reversed(tickets))
         joins = [each for each in asked if isinstance(each, Joining) and not each.failed]
         self._urgent = deque([*again, *joins])
@@ -438,7 +445,7 @@ class Lane:
             if self._skipped.get(token, -QUARANTINE_S) > now_s - QUARANTINE_S:
                 self._quarantined[token] = now_s + QUARANTINE_S
             self._skipped[token] = now_s
-            self._ahead -= suspect.sent
+            self._ahead -= suspect.places * suspect.sent
             suspect.sent = False
         elif isinstance(suspect, Joining):
             suspect.failed = True

@@ -268,6 +268,30 @@ def test_a_bomb_costs_no_more_than_a_batch() -> None:
     tracemalloc.stop()
 
 
+@pytest.mark.parametrize("values", [b"[],", b"{},", b'"a",', b"[[0.5]],"])
+def test_a_head_of_tiny_values_is_refused_before_it_is_decoded(
+    values: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 16 MiB of empty lists, 70 kB in a message, a decoder of JSON makes 480 MiB."""
+    monkeypatch.setattr(wire, "MAX_HEAD_VALUES", 2000)
+    body, abouts = opened(encode(batch([JudgedObservation(day(1)[0])])))
+    size, bits = LENGTHS.unpack_from(body)
+    head, rest = body[LENGTHS.size : LENGTHS.size + size], body[LENGTHS.size + size :]
+    head = b'%b,"more":[%b0]}' % (head[:-1], values * 2000)
+    with pytest.raises(BatchError, match="more than 2000 values in its head"):
+        decode(packed(LENGTHS.pack(len(head), bits) + head + rest, *abouts))
+
+
+def test_what_is_in_a_text_of_a_head_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply about many ranks is JSON in one text of an event."""
+    monkeypatch.setattr(wire, "MAX_HEAD_VALUES", 2000)
+    document = '{"\\\\a":[1,2]},' * 2000
+    event = Event(5000, 0, gpu(), "nccl_line", {DOCUMENT: document})
+    said = JudgedObservation(Observation("nccl", "n1", "b", 0, 5000, 7, 0, events=(event,)))
+    (back,) = decode(encode(batch([said]))).judged
+    assert back.observation.events[0].attributes[DOCUMENT] == document
+
+
 @pytest.mark.parametrize(
     ("width", "says"), [(1000, "early"), (3000, "96000 readings of devices; 32768 at most")]
 )
