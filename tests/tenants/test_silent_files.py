@@ -14,6 +14,7 @@ import pytest
 from collector.nccl_settings.look import Looks
 from collector.sources.jobs.slurm.look import Daemons
 from collector.sources.nccl.discovery.mounts import is_local, is_served_by_a_user, type_of
+from collector.sources.nccl.discovery.procfs import mapped
 from collector.sources.nccl.flight_recorder.read import DumpRequest, read_dump
 from collector.sources.nccl.jobs import Jobs
 from collector.sources.nccl.process_looks import MAX_LOSSES, STATS_S
@@ -136,6 +137,24 @@ def test_mounts_are_walked_as_the_kernel_walks_them() -> None:
     assert type_of(f"{hidden}\n4 3 0:5 / /a/b rw - tmpfs t rw", "/a/b/c") == "tmpfs"
     assert type_of(f"{hidden}\n5 1 0:6 / / rw - xfs x rw", "/etc") == "xfs"
     assert type_of("2 1 0:9 / /a rw - tmpfs t rw", "/b") == ""  # its root is no mount: chroot
+
+
+@pytest.mark.parametrize("end", ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_a_name_with_an_end_of_a_line_hides_no_mount(end: str) -> None:
+    """The kernel prints such characters as they are; a job can run in that folder."""
+    mountinfo = (
+        "1 0 8:1 / / rw - ext4 a rw\n"
+        f"2 1 0:9 / /tmp/a{end}b rw,nosuid shared:1 - fuse.x s rw,user_id=7"
+    )
+    assert type_of(mountinfo, f"/tmp/a{end}b/dump_0") == "fuse.x"
+
+
+def test_a_name_with_a_carriage_return_is_no_row_of_maps() -> None:
+    """What it holds is no inode of a library."""
+    forged = b"2000-3000 r-xp 0 08:01 7 /x/libnccl.so.2"
+    maps = b"1000-2000 rw-s 0 00:06 5 /dev/nvidia0\n1000-2000 r-xp 0 08:01 9 /a\r" + forged
+    assert (library := mapped(maps).library) is not None
+    assert library.inode == 9
 
 
 def test_an_environment_that_is_mapped_from_a_file_is_not_read(node: Node, silent: Path) -> None:

@@ -100,8 +100,10 @@ def type_of(mountinfo: str, path: str) -> str:
 
 
 def mounts_in(mountinfo: str) -> Iterator[Mount]:
-    """The mounts of a /proc/PID/mountinfo (proc(5))."""
-    for line in mountinfo.splitlines():
+    """The mounts of a /proc/PID/mountinfo (proc(5)). The kernel escapes a newline in a name, and no
+    other character at which Python ends a line.
+    """
+    for line in mountinfo.split("\n"):
         place, dash, rest = line.partition(" - ")
         fields, about = place.split(" "), rest.split(" ")
         if dash and len(fields) >= 5:

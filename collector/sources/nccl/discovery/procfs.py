@@ -93,7 +93,7 @@ def mapped(maps: bytes) -> Mapped:
     gpus = tuple(sorted({int(n) for n in _GPU.findall(maps)}))
     rows = (
         line.split(None, 5)
-        for line in maps.splitlines()
+        for line in maps.split(b"\n")  # a name may hold any other end of a line
         if b"libnccl.so" in line or b"libtorch_cuda" in line
     )
     libraries = {
