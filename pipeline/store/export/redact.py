@@ -138,11 +138,11 @@ class Redaction:
         return _json([host, {k: self.text(v) if k == "job" else v for k, v in kept.items()}])
 
     def _of_device(self, kind: str, attributes: str) -> str:
-        """Facts of a device as they may leave: whose job it was stays here."""
-        if kind != device_job.KIND:
-            return attributes
-        facts = orjson.loads(attributes).items()
-        kept = {k: v for k, v in facts if k not in device_job.PERSONAL}
+        """Facts of a device as they may leave: whose job it was stays here, and of a job's control
+        group what its training is called.
+        """
+        left_out = device_job.PERSONAL if kind == device_job.KIND else ()
+        kept = {k: v for k, v in orjson.loads(attributes).items() if k not in left_out}
         return _json({k: self.text(v) if k == "job" else v for k, v in kept.items()})
 
     def _document(self, text: str) -> str:

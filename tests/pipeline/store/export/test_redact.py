@@ -121,7 +121,11 @@ def test_trainings_lose_their_names_and_stay_apart() -> None:
     about = replace(
         INCIDENT, summary="Job ml/llm.1a2b3c4d stalled.", jobs=("ml/llm.1a2b3c4d", "71")
     )
-    gathered.add(observed(FakeClock()), (), (about,))
-    (row,) = redaction.table("incidents", dict(gathered.tables())["incidents"]).to_pylist()
+    group = Device("n1", "job_group", "0", {"job": "ml/llm.1a2b3c4d"})
+    gathered.add(observed(FakeClock(), frame_of("job_group", [(group, {})], 0, 0)), (), (about,))
+    tables = dict(gathered.tables())
+    (device,) = redaction.table("devices", tables["devices"]).to_pylist()
+    assert loads(device["attributes"]) == {"job": "training.1a2b3c4d"}
+    (row,) = redaction.table("incidents", tables["incidents"]).to_pylist()
     assert row["jobs"] == ["training.1a2b3c4d", "71"]
     assert row["summary"] == "Job training.1a2b3c4d stalled."
