@@ -8,7 +8,6 @@ import logging
 import os
 import secrets
 import signal
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +32,7 @@ from collector.web import AgentPages, ListenError, Web
 from collector.web.status import Node
 from gateway import page
 from gateway.api import Api, Pulse
-from gateway.consumer import Consumer, Message
+from gateway.consumer import Consumer
 from gateway.explains import Explanations
 from gateway.fleet import Fleet
 from gateway.incident_series import incident_series
@@ -48,6 +47,7 @@ from gateway.site import site
 from gateway.snapshots import Snapshots
 from gateway.timing import Timing
 from gateway.verdicts import Verdicts
+from gateway.waiting import Waiting
 from pipeline.arrival_cut import GATEWAY
 from pipeline.catalog import fleet as series
 from pipeline.clock import SECOND_NS, instant
@@ -62,7 +62,6 @@ from pipeline.store.files.lock import DirectoryTakenError, lock
 log = logging.getLogger("tocsin.gateway")
 
 DELIVERY_NS = SECOND_NS // 2  # what is stored by then has arrived, or is late
-MAX_WAITING = 10_000  # messages read and not yet judged: an hour's would not fit into memory
 # Messages between two reports, and between two looks whether it is to stop: while an hour is caught
 # up with, what was judged is not collected for long.
 MAX_AT_ONCE = 250
@@ -132,7 +131,7 @@ class Gateway:
         self._metrics.set(series.LEADER, 0)
         self._health, self._refusals = Health("bus"), Refusals()
         self._stop = asyncio.Event()
-        self._messages: deque[Message] = deque()
+        self._messages = Waiting()
         self._stored_ns = 0  # the bus's time of the last message
         self._position = "", 0  # its stream and sequence
         self._read_ns = 0  # through which all was read, by the bus's clock
@@ -336,10 +335,10 @@ class Gateway:
 
     async def _read(self, consumer: Consumer) -> None:
         async for message in consumer.messages():
-            while len(self._messages) >= MAX_WAITING:  # noqa: ASYNC110 - a thread takes them
+            while self._messages.full:  # noqa: ASYNC110 - a thread takes them
                 await asyncio.sleep(STEP_S)
             self._fleet.offer(message.host, message.payload)
-            self._messages.append(message)
+            self._messages.put(message)
 
     async def _look(self, consumer: Consumer) -> None:
         """Judge what has closed, and report what is open."""
@@ -409,7 +408,7 @@ class Gateway:
         for _ in range(MAX_AT_ONCE):
             if not self._messages or self._stop.is_set():
                 break
-            message = self._messages.popleft()
+            message = self._messages.take()
             stored_ns = self._timing.stored_ns(message)
             judged += self._closed(stored_ns)
             if message.missed:
