@@ -65,7 +65,9 @@ class Activity:
         self._columns = columns
         self.shows = np.zeros(0)  # of the last frame: speed of each row, in a unit of its own
         self._every_s = np.zeros(0)  # seconds between two readings of each row, where they differ
-        self.copies = np.zeros(0, np.bool_)  # and whether it copies its memory to or from the host
+        # Of the last frame, of rows that were read: whether data moves, and whether it is a copy of
+        # its memory to or from the host.
+        self.moves, self.copies = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
 
     @staticmethod
     def fills() -> dict[str, float | int]:
@@ -103,7 +105,8 @@ class Activity:
         does[quiet & (busy >= SPIN_PERCENT)] = SPINS
         does[quiet & (busy <= IDLE_PERCENT)] = IDLE
         does[moves & ((does == SPINS) | (does == IDLE))] = MOVING
-        self.copies = (does == MOVING) & (pcie > COPY_MORE * columns["pcie_rate"])
+        self.moves = does == MOVING
+        self.copies = self.moves & (pcie > COPY_MORE * columns["pcie_rate"])
         does[(columns.wide(frame.gauge("compute_processes")) == 0) & (does != BUSY)] = FREE
         does[columns.wide(frame.gauge("mig_mode_current")) > 0] = (
             UNKNOWN  # its instances belong to different people

@@ -22,12 +22,14 @@ def advance(
     members: Members,
     counts: Counts,
     still: NDArray[np.bool_],
-    copies: NDArray[np.int64],
     step_s: Seconds,
+    *,
+    moves: NDArray[np.bool_],
+    copies: NDArray[np.bool_],
 ) -> None:
     """How long each job has worked, copied, been back or over.
 
-    ``still``: it pauses; ``copies``: how many of its members copy, both (job,).
+    ``still``: it pauses; ``moves``, ``copies``: a member was read that does, all (job,).
     """
     of, n, works, out = members.of, counts.n, counts.works, counts.out
     at_work = (works > 0) & (2 * works >= n)
@@ -40,10 +42,12 @@ def advance(
     of["duty"] += np.where(n > 0, weight * (at_work - of["duty"]), 0.0)
     of["steady"] = np.where(at_work, of["duty"], of["steady"])
     begins = (works == 0) & (of["silent_s"] == 0)  # a stir within a pause is no save
-    of["moving_s"] += step_s * (begins & (counts.moves > 0))
-    of["copied_s"] += step_s * (begins & (copies > 0))
-    # one reading says that it moved data, and not for how long
-    longer = (of["moving_s"] > of["moved_s"]) & (of["moving_s"] > step_s)
+    # one reading says that it moved data, and not for how long: two in a row do
+    moves = begins & moves
+    of["moving_s"] += step_s * (moves & (of["moves"] > 0))
+    of["moves"] = moves.astype(np.float64)
+    of["copied_s"] += step_s * (begins & copies)
+    longer = of["moving_s"] > of["moved_s"]
     for job in rows_where(at_work & longer):
         of["moved_s"][job] = of["moving_s"][job]
         members.remember(job)

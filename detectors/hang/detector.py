@@ -99,7 +99,7 @@ class Hang(Stateful):
     """
 
     name = "hang"
-    version = 7
+    version = 8
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -171,8 +171,11 @@ class Hang(Stateful):
         step_s = of.each(passed_s)
         counts = Counts.of(members, does)
         still, kind = counts.pauses()
-        copies = members.count(self._activity.copies & self._columns["joined"])
-        clocks.advance(members, counts, still, copies, step_s)
+        moves, copies = (
+            members.count(shown & self._columns["joined"]) > 0
+            for shown in (self._activity.moves, self._activity.copies)
+        )
+        clocks.advance(members, counts, still, step_s, moves=moves, copies=copies)
         clocks.pause(members, still, kind, step_s)
         if any_true(still):
             # out_s is 0 when so many are first seen to be gone, which may be a step after they left

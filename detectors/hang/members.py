@@ -25,15 +25,14 @@ APART_NS = 120 * 10**9
 
 # What is remembered of a job, in seconds unless named otherwise; (kind,) where a pair.
 # ``silent_s``: it has paused for so long, ``broken_s``: and now goes on, for so long; ``kind`` of
-# that pause; ``stage`` of it that was reported; ``proved``: by hard evidence;
-# ``paged``: how many that paged ended by themselves; ``moving_s`` data
-# over PCIe since it last worked, ``copied_s`` at more than its usual rate, ``moved_s`` the longest
-# of all; ``worked_s`` in all, ``duty`` the share
-# of the last hour in which it worked and ``steady`` the same when it last did; ``back_s`` at work
-# again; ``over_s`` without a process; ``out`` how many processes are gone, ``out_s`` for how long
-# it has been so many: while one after the other leaves, the job ends; ``slow`` how much of its
-# usual speed is missing, ``still_s`` since it last computed, ``crawl_s`` for which it crawls,
-# ``crawl_stage`` of that which was reported.
+# that pause; ``stage`` of it that was reported; ``proved``: by hard evidence; ``paged``: how many
+# that paged ended by themselves; ``moves``: data over PCIe at the last reading, ``moving_s`` since
+# it last worked, ``copied_s`` at more than its usual rate, ``moved_s`` the longest of all;
+# ``worked_s`` in all, ``duty`` the share of the last hour in which it worked, ``steady`` the same
+# when it last did; ``back_s`` at work again; ``over_s`` without a process; ``out`` how many
+# processes are gone, ``out_s`` for how long it has been so many: while one after the other leaves,
+# the job ends; ``slow`` how much of its usual speed is missing, ``still_s`` since it last computed,
+# ``crawl_s`` for which it crawls, ``crawl_stage`` of that which was reported.
 # ``longest_s`` pause it came out of, ``number`` of them, ``alike_s``: those of other jobs of its
 # user.
 SINGLE = (
@@ -43,6 +42,7 @@ SINGLE = (
     "stage",
     "proved",
     "paged",
+    "moves",
     "moving_s",
     "copied_s",
     "moved_s",

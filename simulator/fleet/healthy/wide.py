@@ -79,10 +79,10 @@ def life(plan: Plan) -> None:
     kernel.planned_boots(plan)
     for job in plan.topology.jobs:
         if job.name not in (SERVE, CRASH):
-            name, user = job.name, job.user
+            name = job.name
             for what in storage.pauses_of(plan, job, site):
                 plan.inject(what.at_s, partial(pause, job=job, what=what))
-            job.name, job.user = (name, job.user) if name == EXPERTS else (job.name, user or "u")
+            job.name = name if name == EXPERTS else job.name
     months = plan.topology.nodes * plan.end_s / (30 * DAY)
     for _ in range(int(plan.rng.poisson(plan.draw("clock_steps") * months))):
         at = plan.on_grid(float(plan.rng.uniform(HOUR, plan.end_s - HOUR)))

@@ -324,6 +324,17 @@ def test_a_short_copy_to_the_host_is_no_way_to_save_however_far_apart_readings_a
     assert pages(job.all(WAITS, 1200, gpu0=HELD)) == []
 
 
+def test_a_short_copy_before_readings_are_missed_is_no_way_to_save() -> None:
+    """A GPU that is not read keeps doing what it did, but nobody saw it copy for that long."""
+    job = Training(saved=False)
+    unread = dict.fromkeys(WORKS)
+    for _ in range(10):
+        job.all(SAVES, 20)
+        job.all(unread, 50)
+        job.all(WORKS, 900)
+    assert pages(job.all(WAITS, 1200, gpu0=HELD)) == []
+
+
 def test_a_stall_that_paged_is_a_page_again_and_no_habit_before_that() -> None:
     """The job saves in another way, and went on after a quarter of an hour: once more is a page,
     what happens again and again is usual.
