@@ -177,7 +177,7 @@ class Agent:
                 # Milliseconds since boot: unique and rising over all lives of the agent within a
                 # boot, whatever the wall clock does.
                 self._engine.start(self._environment.clock.monotonic_ns() // 1_000_000)
-                if not remembered:
+                if not remembered or self._runtime.out.renamed:
                     self._operators.remind(gateway=bool(self._config.bus.servers))
                 self._operators.remind_of_labels()
                 stack.callback(self._listen())

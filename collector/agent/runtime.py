@@ -89,7 +89,7 @@ class Runtime:
             xids=self.xids,
             process=ProcessSamples(),
         )
-        self.out = OutOfService(self.state, self.metrics)
+        self.out = OutOfService(world.host, self.state, self.metrics)
         self.labels = Labels(self.state, self.metrics, config.detectors)
         self.device_health = DeviceHealthMetrics(self.metrics, self.exposition.findings)
         self.snapshots = Snapshots(root, world.boot_id, world.clock, self.metrics)

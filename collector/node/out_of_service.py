@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from collector.node.state import State
@@ -45,16 +45,17 @@ class Out:
 
 class OutOfService:
     """The sink that follows ``maintenance_started`` and ``maintenance_ended``, from any sender.
-    ``recorded``: an agent that kept its state here has said before who is out.
+    ``recorded``: an agent that kept its state here has said before who is out. ``renamed``: under
+    another name of this node, which is the one that detectors remember.
     """
 
     name = "maintenance"
 
-    def __init__(self, state: State, metrics: SelfMetrics) -> None:
+    def __init__(self, host: str, state: State, metrics: SelfMetrics) -> None:
         self._state, self._metrics = state, metrics
         self._out: dict[Device, Out] = {}
         document = state.load(DOCUMENT)
-        self.recorded = bool(document)
+        self.recorded, self.renamed = bool(document), False
         rows = document.get("out", ())
         for row in rows if isinstance(rows, list) else ():
             try:
@@ -62,7 +63,9 @@ class OutOfService:
             except (KeyError, TypeError, ValueError) as error:
                 log.warning("an entry of the file %s cannot be read, left out: %r", DOCUMENT, error)
                 continue
-            self._out[out.device] = out
+            self.renamed |= out.host != host
+            mine = _of(host, out)
+            self._out[mine.device] = mine
         self._show()
 
     def write(
@@ -119,6 +122,13 @@ def _kept(row: Any) -> Out:
     )
     since_ns, until_ns = int(row["since_ns"]), int(row["until_ns"])
     return Out(host, kind, identity, since_ns, until_ns, reason, user)
+
+
+def _of(host: str, out: Out) -> Out:
+    """An entry of this node under its name of now: nobody could end that of a node that was renamed
+    in maintenance, and its alerts would be silent for good.
+    """
+    return replace(out, host=host, id=host if out.kind == "node" else out.id)
 
 
 def started(out: Out, time_ns: int, mono_ns: int) -> Event:

@@ -49,7 +49,7 @@ class Desk:
             "n1",
             self.clock,
             exposition,
-            OutOfService(self.state, self.metrics),
+            OutOfService("n1", self.state, self.metrics),
             self.publish,
             guard=Guard(self.metrics, self.clock),
             past=lambda: self.past,

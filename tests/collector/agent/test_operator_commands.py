@@ -59,7 +59,7 @@ class House:
             frame_of("ib_port", [(PORT, {})], self.clock.time_ns(), self.clock.monotonic_ns()),
         ]
         self.exposition.write(self.seen(*frames), (), (OPEN,))
-        self.out = OutOfService(State(folder), self.metrics)
+        self.out = OutOfService("n1", State(folder), self.metrics)
         guard = Guard(self.metrics, self.clock)
         self.people = OperatorCommands(
             "n1", self.clock, self.exposition, self.out, self.publish, guard=guard, check=self.check

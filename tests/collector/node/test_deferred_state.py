@@ -95,7 +95,7 @@ def test_a_disk_that_hangs_delays_neither_maintenance_nor_the_kernel_log(
     clock, state = FakeClock(), DeferredState(tmp_path)
     outlet = Outlet(state, SelfMetrics(), clock)
     outlet.start()
-    out, bookmark = OutOfService(state, SelfMetrics()), Bookmark(state)
+    out, bookmark = OutOfService("n1", state, SelfMetrics()), Bookmark(state)
     begun = Event(0, 0, gpu(), "maintenance_started", {"reason": "cordoned"})
     for n in range(3):
         seen = replace(observed(clock, seq=n), events=(begun,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def kept(folder: Path, document: dict[str, Any]) -> tuple[Out, ...]:
     """What an agent that starts with this document has out of service."""
     state = State(folder)
     state.save(DOCUMENT, document)
-    return OutOfService(state, SelfMetrics()).all()
+    return OutOfService("n1", state, SelfMetrics()).all()
 
 
 def test_maintenance_that_a_later_version_kept_holds_after_a_downgrade(tmp_path: Path) -> None:
@@ -50,3 +51,10 @@ def test_a_document_without_a_list_counts_as_empty(tmp_path: Path, rows: object)
     assert kept(tmp_path, {"out": rows}) == ()
     State(tmp_path).save("labels", {"labels": rows})
     Labels(State(tmp_path), SelfMetrics(), Detectors())
+
+
+def test_a_node_that_was_renamed_in_maintenance_is_in_it_under_its_new_name(tmp_path: Path) -> None:
+    """So that it can be ended: nothing under the old name remains, of the node or of its GPUs."""
+    gpu = ROW | {"kind": "gpu", "id": "GPU-1"}
+    old = [row | {"host": "n1.example.org"} for row in (ROW | {"id": "n1.example.org"}, gpu)]
+    assert kept(tmp_path, {"out": old}) == (NODE, replace(NODE, kind="gpu", id="GPU-1"))
