@@ -23,6 +23,7 @@ from collector.agent.runtime import Runtime
 from collector.agent.simulated_node import SimulatedNode
 from collector.agent.slow_readings import slow_readings
 from collector.agent.sources import Parts, schedules, topology_of
+from collector.agent.unfed import unfed
 from collector.config.links import Links
 from collector.config.raw_setting import ConfigError
 from collector.config.settings import Config, Log
@@ -172,7 +173,7 @@ class Agent:
         with contextlib.ExitStack() as stack:
             try:
                 self._taken()
-                remembered = self._runtime.remember(self._engine.judge)
+                remembered = self._runtime.remember(self._engine.judge, self._config.sources)
                 self._runtime.start()
                 # Milliseconds since boot: unique and rising over all lives of the agent within a
                 # boot, whatever the wall clock does.
@@ -361,8 +362,11 @@ class Agent:
         await asyncio.to_thread(old_engine.close, STOP_READS_S)
         self._runtime.exposition.configure(config.exposition.profile, periods_of(config), dialect)
         self._runtime.forget(old_engine.sources - engine.sources)
-        # Another configuration is no reason to forget.
-        load(dump(old_engine.judge.memories), engine.judge.memories)
+        # Another configuration is no reason to forget, but what nobody could end.
+        ends = unfed(config.sources, old_engine.judge.standing())
+        memories = [memory for memory in engine.judge.memories if memory.name not in ends]
+        load(dump(old_engine.judge.memories), memories)
+        engine.judge.begins_anew(ends, engine.judge.standing(), engine.judge.open())
         self._runtime.follow(engine.judge)
         engine.start(old_engine.seq)
         # Only now: what operators said before would be numbered and judged without that memory. The

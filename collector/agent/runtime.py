@@ -16,7 +16,7 @@ from collector.agent.findings_log import FindingsLog
 from collector.agent.labels import Labels
 from collector.agent.local_store import local_store
 from collector.agent.snapshots import Snapshots
-from collector.config.settings import Config
+from collector.config.settings import Config, Sources
 from collector.node.deferred_state import DeferredState
 from collector.node.inventory import Inventory
 from collector.node.kept_jobs import KeptJobs
@@ -145,11 +145,11 @@ class Runtime:
         """What is over."""
         return self._judge.past if self._judge else PastIncidents()
 
-    def remember(self, judge: Judge) -> bool:
+    def remember(self, judge: Judge, sources: Sources) -> bool:
         """Give a judge the memory of the last life, show what was open then, and keep its memory
         from now on; whether it knows of incidents.
         """
-        cold = self.snapshots.restore(judge)
+        cold = self.snapshots.restore(judge, sources)
         self.exposition.resume(judge.standing(), judge.open())
         self.device_health.resume(judge.open())
         if self._bus:

@@ -14,7 +14,9 @@ from functools import partial
 from pathlib import Path
 
 from collector.agent.left_open import left_open, logged_after
-from detectors.kit.snapshot import Memory, SnapshotError, facts_in, load
+from collector.agent.unfed import unfed
+from collector.config.settings import Sources
+from detectors.kit.snapshot import Memory, SnapshotError, read
 from pipeline.catalog import agent
 from pipeline.clock import SECOND_NS, Clock
 from pipeline.finding import Finding, Incident
@@ -69,11 +71,11 @@ class Snapshots:
         """From now on keep this judge's memory."""
         self._judge = judge
 
-    def restore(self, judge: Judge) -> tuple[str, ...]:
+    def restore(self, judge: Judge, sources: Sources | None = None) -> tuple[str, ...]:
         """Give a new judge the memory that was kept, brought up to date with what was logged
-        after it; who stays cold.
+        after it; who stays cold. ``sources`` that are read from here on; all where it is None.
         """
-        facts, outcome, cold = self._taken(judge)
+        facts, outcome, cold = self._taken(judge, sources or Sources())
         for memory in judge.memories:
             self._metrics.add(
                 agent.RESTORES,
@@ -212,19 +214,24 @@ class Snapshots:
         everybody = {memory.name for memory in judge.memories} | detectors
         judge.begins_anew(everybody, before.findings, before.incidents)
 
-    def _taken(self, judge: Judge) -> tuple[Mapping[str, str], str, tuple[str, ...]]:
+    def _taken(
+        self, judge: Judge, sources: Sources
+    ) -> tuple[Mapping[str, str], str, tuple[str, ...]]:
         """(facts, outcome, who stays cold); without facts nobody was restored,
         and the outcome says why.
         """
         try:
-            data = self._path.read_bytes()
-            facts = facts_in(data)
+            kept = read(self._path.read_bytes())
+            facts = kept.facts
             age_s = (self._clock.time_ns() - int(facts["time_ns"])) / 1e9
             int(facts["seq"])
             if abs(age_s) > STALE_S:
                 return {}, "stale", ()
             outcome = "restored" if facts["boot_id"] == self._boot_id else "rebooted"
-            return facts, outcome, load(data, judge.memories)
+            cold = kept.into([judge])
+            ends = unfed(sources, judge.standing())
+            rest = [memory for memory in judge.memories[1:] if memory.name not in ends]
+            return facts, outcome, (*cold, *kept.into(rest), *ends)
         except FileNotFoundError:
             return {}, "none", ()
         except (OSError, SnapshotError, KeyError, ValueError):
