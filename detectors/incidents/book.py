@@ -85,6 +85,11 @@ class OpenIncident:
             self._root = root_cause(self.live or list(self.evidence.values()))
         return self._root
 
+    def is_of(self, host: str) -> bool:
+        """Whether a host is its root's or has a part in it; a lemon has no finding of its own."""
+        root = self.reported.root.host if self.reported else ""
+        return host == root or any(one.device.host == host for one in self.evidence.values())
+
     def add(self, one: Evidence) -> None:
         """One more; of a thousand few are weightier than all before."""
         self.evidence[one.finding.id] = one

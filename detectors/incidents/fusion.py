@@ -129,7 +129,10 @@ class Incidents(Stateful):
     def _taken_on(self, events: Iterable[Event], changes: Changes) -> None:
         for event in events:
             one = self._book.open.get(str(event.attributes.get("incident", "")))
-            if event.kind == "incident_acknowledged" and one is not None:
+            if event.kind != "incident_acknowledged" or one is None:
+                continue
+            # On a bus every host can send any id: only one that has a part in it may know it.
+            if one.is_of(event.device.host):
                 one.taken_on = TakenOn(
                     event.time_ns,
                     str(event.attributes.get("note", "")),

@@ -30,6 +30,17 @@ def test_an_acknowledgement_of_what_is_not_open_changes_nothing() -> None:
     assert story.updates == []
 
 
+def test_a_host_without_a_part_in_an_incident_cannot_acknowledge_it() -> None:
+    """On a bus it can name any id: a page of another node would be silent."""
+    story = Story()
+    story.nodes("n1", "n2")
+    story.finds(gpu(0), "ecc")
+    incident = story.updates[0].id
+    for device in (gpu(0, "n2"), node("n2")):
+        story.happens("incident_acknowledged", device, incident=incident, note="x", user="eve")
+    assert {one.acknowledged_ns for one in story.fusion.open()} == {0}
+
+
 def test_the_note_stays_when_the_incident_is_told_again() -> None:
     """More evidence and the end come with it."""
     story = Story()
