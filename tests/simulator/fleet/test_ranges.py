@@ -151,7 +151,7 @@ def test_heat_of_a_healthy_world_is_held_by_the_driver(
     gpus.inlet_rise[:] = warmer_k
     step_s, ticks = 10.0, 90
     for hour in range(24):
-        times_s = hour * 3600 + step_s * np.arange(1, ticks + 1)
+        times_s = np.asarray(hour * 3600 + step_s * np.arange(1, ticks + 1), np.float64)
         works = np.tile((np.arange(ticks) // 30 % 2)[:, None], (1, 16))  # begins again and again
         made = gpus.advance(times_s, step_s, _demands(works))
         assert made.slowed.get(HW_THERMAL, np.zeros(1)).max() == 0
