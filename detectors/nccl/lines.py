@@ -188,10 +188,10 @@ def _processes(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
     # Hydra of Intel MPI names each process, in order of rank; those that it killed itself among
     # them. Of MPICH it is the first that ended, however it did.
     hydra = [hit for hit in hits if hit.name == "hydra"]
-    of_own = [hit for hit in hydra if _code(hit) not in (*FOLLOW_UPS, *KILLED)]
-    unasked = {id(hit) for hit in hydra if hit is not next(iter(of_own or hydra))}
+    of_own = (hit for hit in hydra if _code(hit) not in (*FOLLOW_UPS, *KILLED))
+    first = next(of_own, hydra[0] if hydra else None)
     for hit in hits:
-        if id(hit) in unasked or (ended := _ended(hit)) is None:
+        if (hit.name == "hydra" and hit is not first) or (ended := _ended(hit)) is None:
             continue
         who, text = ended
         yield Clue(

@@ -37,8 +37,8 @@ from pipeline.child import KILL_GRACE_S, Child
 
 log = logging.getLogger("tocsin.gateway")
 
-# Batches that were read and not yet taken: 40 ms of work, and 20 MB of values. One of more bytes
-# than that is each takes the place of several.
+# Batches that were read and not yet taken: 40 ms of work, and 20 MB of values. A larger one takes
+# the place of several.
 AHEAD, BYTES_OF_ONE = 128, 160 << 10
 MAX_SENT = 1000  # commands without an answer: the pipe takes 3,000
 STRIKES = 2  # times that a worker ends at a message before that is skipped

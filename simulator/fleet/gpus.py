@@ -64,14 +64,14 @@ class GpuChunk:
 
 @dataclass(slots=True)
 class _Heat:
-    """Arrays (tick, GPU) on the way: power of the working part and of nothing at all, temperatures,
-    the governor's factor on clocks.
+    """Arrays (tick, GPU) on the way: power of the working part and of nothing at all, temperature
+    of the core and kelvin of the memory above it, the governor's factor on clocks.
     """
 
     working_w: Floats
     base_w: Floats
     core_c: Floats
-    memory_c: Floats
+    memory_over_k: Floats
     factor: Floats | None = None
     halved: Flags = field(default_factory=lambda: np.zeros((0, 0), bool))
 
@@ -245,7 +245,13 @@ class FleetGpus:
         self._slow(heat, ratio, reasons, idle, slowed)
         shown = np.where(idle, self._clock_idle, self._grid(ratio))
         return GpuChunk(
-            shown, power, self._sensor(heat.core_c), np.rint(heat.memory_c), reasons, energy, slowed
+            shown,
+            power,
+            self._sensor(heat.core_c),
+            np.rint(heat.core_c + heat.memory_over_k),
+            reasons,
+            energy,
+            slowed,
         )
 
     def _room(self) -> Floats:
@@ -332,7 +338,6 @@ class FleetGpus:
             np.minimum(core, self._shutdown_c, out=core)
             self.temperature_c = core
         self.temperature_c = core.copy()
-        heat.memory_c = core_c + memory_over
         return heat
 
     def _warmed_rear(self, watts: Floats, dt: float) -> Floats:
@@ -363,7 +368,7 @@ class FleetGpus:
         hot = (heading > self.max_operating_c - 0.5) | (self._factor < 1)
         back = self._factor + GOVERNOR_GAIN * (target - self._factor)
         self._factor = np.asarray(np.where(hot, np.minimum(target, back), 1.0), np.float64)
-        memory = core + heat.memory_c[t]
+        memory = core + heat.memory_over_k[t]
         self._factor -= np.clip(0.02 * (memory - self._memory_max_c), 0.0, 0.2)
         self._factor = np.where(self._factor > 0.995, 1.0, np.maximum(self._factor, LOWEST_FACTOR))
         heat.halved[t] = core >= self._slowdown_c
