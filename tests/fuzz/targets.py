@@ -43,7 +43,7 @@ from collector.sources.nccl.ras.monitor import MonitorStream
 from collector.sources.nccl.ras.pieces import Piece, whole
 from collector.sources.nccl.sanitize import FormatError
 from collector.sources.nccl.saved import parse_saved
-from collector.sources.tail import Tail
+from collector.sources.tail import MAX_LINE, Tail
 from collector.sources.tenants.bounded import BoundsError, pack, unpack
 from collector.sources.tenants.frames import FrameError, Frames, framed
 from pipeline.nccl.hit import Hit
@@ -53,6 +53,7 @@ from tests.collector.sources.nccl.inspector.lines import line as inspector_line
 from tests.collector.sources.nccl.recordings import DATA, RAS
 
 KMSG = DATA.parent / "kmsg"
+_ENDLESS = b"x" * (MAX_LINE + 1)
 MAX_RECORDING = 6000  # bytes: of longer ones the beginning
 
 
@@ -179,6 +180,18 @@ def _tail(data: bytes) -> object:
     lines = tail.read(1 << 16)
     path.write_bytes(data[half:] if data[:1] == b"x" else data)
     lines += tail.read(1 << 16)
+    tail.close()
+    return [*lines, *_tail_of_a_long_line(path, data)]
+
+
+def _tail_of_a_long_line(path: Path, data: bytes) -> list[bytes]:
+    """One that is followed from its middle on, and whose last line is longer than is kept."""
+    path.write_bytes(data * 2)
+    tail = Tail("log", root=_FOLDER, from_the_end=len(data))
+    lines = tail.read(1 << 16)
+    with path.open("ab") as file:
+        file.write(_ENDLESS + data)
+    lines += tail.read(1 << 18)
     tail.close()
     return lines
 
@@ -361,7 +374,12 @@ TARGETS: tuple[Target, ...] = (
         tuple(row.split(b"\t")[-1] for p in _LOGS for row in _lines_of(p, 60)) + _WRAPPED,
         0.06,
     ),
-    Target("tail", _tail, (b"a\nb\n" * 20, b"x" * 300 + b"\n"), 0.005),
+    Target(
+        "tail",
+        _tail,
+        (b"a\nb\n" * 20, b"x" * 300 + b"\n", b"step 1\rstep 2\rNCCL WARN x\n"),
+        0.005,
+    ),
     Target("kernel_lines", _kernel_line, _lines_of(KMSG / "dmesg-x.txt") + _SYSLOG, 0.02),
     Target("kernel_records", _kernel_record, _lines_of(KMSG / "kmsg-records.txt"), 0.03),
     Target("journal", _journal, _lines_of(KMSG / "journal-k.jsonl", 40), 0.03, (ValueError,)),
