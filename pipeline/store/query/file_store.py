@@ -120,8 +120,8 @@ class Folder:
         meanwhile stays readable.
         """
         dates = [date for date in dates_of(self._root, table) if day_us(date) == begin_us]
-        for date in dates[:1]:
-            for folder in (date, *(date / f"hour={hour:02d}" for hour in hours)):
+        for folder in _may_list(dates[0]) if dates else ():
+            if hour_of(folder) in hours:
                 _may_list(folder)
         with ExitStack() as stack:  # a day may have been given up since they were listed
             yield _open_all(dates[0], hours, stack, self._footers) if dates else []
@@ -233,12 +233,13 @@ class _Ranges(io.RawIOBase):
         return data
 
 
-def _may_list(folder: Path) -> None:
-    """PermissionError where a folder may not be listed: ``Path.glob`` takes it for an empty one,
-    and the answer would be that nothing happened.
+def _may_list(folder: Path) -> list[Path]:
+    """What a folder has; PermissionError where it may not be listed: ``Path.glob`` takes it for an
+    empty one, and the answer would be that nothing happened.
     """
-    with suppress(FileNotFoundError, NotADirectoryError):
-        os.scandir(folder).close()
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
+        return [Path(one.path) for one in found]
+    return []
 
 
 def _open_all(

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import TypeVar
 
@@ -31,6 +31,7 @@ from pipeline.store.query.file_store import FileStore, Stored
 from pipeline.store.query.pruning import Possible
 
 CHUNK_ROWS = 1 << 20  # rows of one file that are decoded at once
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 KEY = ("boot_id", "seq")  # of the observation that a row came with
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -191,9 +192,9 @@ class Scan:
         """
         late = HOUR_US if self._table in KINDS or self._table == "reads" else DAY_US
         late = EVENT_LATE_US if self._table == "events" else late
-        first = [begin - late for begin, _ in spans]
-        last = [begin + length + HOUR_US for begin, length in spans]
-        possible = self._possible.places({"time": (_moments(first), _moments(last))}, len(spans))
+        first = [_moment(begin - late) for begin, _ in spans]
+        last = [_moment(begin + length + HOUR_US) for begin, length in spans]
+        possible = self._possible.places({"time": (first, last)}, len(spans))
         return [span for span, keep in zip(spans, possible, strict=True) if keep]
 
     def _finish(self, rows: pa.Table, *, certain: bool = False) -> pl.DataFrame:
@@ -237,12 +238,8 @@ class Scan:
         wanted += [name for name in KEY if again and name not in wanted]
         try:
             with named(file.path):
-                have = {path.partition(".")[0] for path in _paths(opened.metadata)}
-                rows = conform(
-                    opened.read_row_groups(groups, columns=[c for c in wanted if c in have]),
-                    self._table,
-                    wanted,
-                )
+                have = _present(opened.metadata.schema, wanted)
+                rows = conform(opened.read_row_groups(groups, columns=have), self._table, wanted)
                 yield self._without_logged(rows) if again else rows
         except ForeignError as error:
             if len(groups) > 1:
@@ -268,9 +265,14 @@ class Scan:
         return rows.filter(pa.array(fresh))
 
 
-def _paths(about: pq.FileMetaData) -> list[str]:
-    """Columns of a file; those of a list have a dot in them."""
-    return [about.schema.column(i).path for i in range(about.num_columns)]
+def _present(columns: pq.ParquetSchema, wanted: Sequence[str]) -> list[str]:
+    """Those of some columns that a file has. Its own names are those of leaves, which a list's
+    column has one of: only for these each path is looked at.
+    """
+    have = set(columns.names)
+    if not have.issuperset(wanted):
+        have = {columns.column(i).path.partition(".")[0] for i in range(len(columns))}
+    return [name for name in wanted if name in have]
 
 
 def _bundles(
@@ -305,5 +307,5 @@ def _in_order(work: Callable[[_T], _R], items: Sequence[_T], at_once: int) -> It
             yield ahead.popleft().result()
 
 
-def _moments(times_us: list[int]) -> list[datetime]:
-    return pl.Series(times_us, dtype=pl.Int64).cast(pl.Datetime("us", "UTC")).to_list()
+def _moment(time_us: int) -> datetime:
+    return EPOCH + timedelta(microseconds=time_us)
