@@ -19,7 +19,9 @@ MAX_TOKEN_BYTES = 64 << 10
 TRIES = 4
 MAX_WAIT_S = 60.0
 OK = 200
-AGAIN = frozenset((429, 500, 502, 503, 504))
+TIMED_OUT = 504  # of a proxy: the site itself would have answered, later
+MAX_TIMEOUTS = 2
+AGAIN = frozenset((429, 500, 502, 503, TIMED_OUT))
 LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 FORBIDDEN = frozenset((401, 403))
 # How a site says that a question is too large.
@@ -149,7 +151,7 @@ class Http:
         *,
         streamed: bool,
     ) -> Answer | Stream:
-        why = ""
+        why, timeouts = "", 0
         for tries in range(TRIES):
             try:
                 answer, after = self._once(method, path, body, headers, streamed=streamed)
@@ -163,6 +165,9 @@ class Http:
                 if answer.status not in AGAIN or _is_about_the_question(answer):
                     return answer
                 why = f"HTTP {answer.status}: {answer.words}"
+                timeouts += answer.status == TIMED_OUT
+                if timeouts == MAX_TIMEOUTS:  # half of it may be answered in time
+                    raise TooMuchError(f"{self.url}: {why}")
             if tries + 1 < TRIES:
                 self._sleep(_wait_s(after, tries))
         raise SiteError(f"{self.url}: {why}")

@@ -173,6 +173,18 @@ def test_a_site_that_stays_away_is_given_up_with_its_address() -> None:
     assert "overloaded" in str(error.value)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [streamed, remote_read, export])
+def test_a_question_on_which_a_proxy_gives_up_twice_is_asked_in_halves(way: Any) -> None:
+    """Nginx waits a minute for the site, and a day of a thousand nodes takes longer."""
+    late = (504, {"Content-Type": "text/html"}, b"<h1>504 Gateway Time-out</h1>")
+    with answering(late) as (url, asked):
+        site = Asked(Http(url, sleep=lambda _: None), way, "")
+        with pytest.raises(TooMuchError, match="504 Gateway Time-out"):
+            list(site.read("m", BEGIN_MS, BEGIN_MS + 120_000))
+        assert len(asked) == 2 * 2
+
+
 LINE = b'{"metric":{"__name__":"m","i":"%d"},"values":[1],"timestamps":[%d]}\n'
 
 
