@@ -132,7 +132,10 @@ class Api:
         }
         try:
             connection.request(
-                method, path, json.dumps(body) if body is not None else None, headers
+                method,
+                where.path.rstrip("/") + path,  # a proxy has a path of its own for each cluster
+                json.dumps(body) if body is not None else None,
+                headers,
             )
             answer = connection.getresponse()
             content = answer.read(MAX_BYTES + 1)

@@ -72,6 +72,16 @@ def test_an_error_names_the_address_or_the_file(tmp_path: Path) -> None:
         Api(Kubernetes(api=url, token_file=token, ca_file=f"{tmp_path}/empty.crt")).get(PATH)
 
 
+def test_an_api_server_behind_a_path_is_asked_below_it(tmp_path: Path) -> None:
+    """A proxy in front of many clusters has one for each."""
+    with ApiServer(tmp_path) as server:
+        token, ca = str(server.token_file), str(server.ca_file)
+        url = f"{server.url}/k8s/clusters/c-1/"
+        with pytest.raises(ApiError, match="HTTP 404"):  # this one is behind none
+            Api(Kubernetes(api=url, token_file=token, ca_file=ca)).get(PATH)
+        assert server.requests == [f"GET /k8s/clusters/c-1{PATH}"]
+
+
 def test_a_conflict_is_an_answer_only_where_one_is_expected(tmp_path: Path) -> None:
     """A condition that was not written is an error, and no Node."""
     with ApiServer(tmp_path) as server:
