@@ -13,6 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from detectors.faults.causes import edges_between
+from detectors.incidents.graph import CONTAINERS
 from detectors.infiniband.ports import behind
 from detectors.kit.stateful import from_text_array, text_array
 from gateway.arrivals import Host
@@ -23,11 +24,14 @@ from pipeline.frame import Device
 # eight ports; beyond the limit agents alert for themselves.
 MAX_EXPLAINED = 20_000
 
-Name = tuple[str, str]  # kind and id: the identity of a device, on whichever host it is
+# Their ids are UUIDs or a cluster's own names. Each node has a /data and an nvme0n1.
+UNIQUE = frozenset((*CONTAINERS, "gpu", "gpu_instance", "nvlink"))
+
+Name = tuple[str, str, str]  # host (empty where the id is enough), kind and id of a device
 
 
 def _name(device: Device) -> Name:
-    return device.kind, device.id
+    return "" if device.kind in UNIQUE else device.host, device.kind, device.id
 
 
 def _rank(incident: Incident) -> tuple[int, int, str]:
@@ -39,7 +43,7 @@ class Explanations:
     """Remembers the devices of findings for as long as an open incident holds these."""
 
     name = "explanations"
-    version = 1
+    version = 2
 
     def __init__(self) -> None:
         self._devices: dict[str, Name] = {}
@@ -52,7 +56,9 @@ class Explanations:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from there. KeyError, TypeError or ValueError, unchanged, where it does not fit."""
         devices = from_text_array(state["devices"])
-        self._devices = {finding: (kind, name) for finding, (kind, name) in devices.items()}
+        self._devices = {
+            finding: (host, kind, name) for finding, (host, kind, name) in devices.items()
+        }
 
     def note(self, findings: Iterable[Finding]) -> None:
         """Findings of the gateway's judge, in any phase."""
@@ -132,7 +138,7 @@ def _upstream(theirs: Incident, roots: Mapping[Name, Incident]) -> Incident | No
     """The incident about the switch or rail behind a port, which explains what it does to its ports
     and names none of thousands.
     """
-    by = roots.get(behind(theirs.root)) if theirs.root.kind == "ib_port" else None
+    by = roots.get(("", *behind(theirs.root))) if theirs.root.kind == "ib_port" else None
     if by is None:
         return None
     return by if edges_between(by.fault, theirs.fault) or by.fault == theirs.fault else None

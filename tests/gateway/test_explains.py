@@ -44,6 +44,16 @@ def test_an_agents_incident_is_explained_by_one_that_covers_its_device() -> None
     assert explained(incident(PORTS[3]), switch) == []
 
 
+def test_a_name_that_each_node_has_is_a_device_of_one_node() -> None:
+    """The mount /data of another node fails for itself."""
+    mounts = [Device(host, "mount", "/data") for host in ("n1", "n2")]
+    over = incident(Device("n1", "node", "n1"), "page", finding(mounts[0]))
+    explanations = Explanations()
+    explanations.note([finding(mounts[0])])
+    hosts = [Host(each.host, open=(incident(each, "ticket"),)) for each in mounts]
+    assert [labels[1] for labels in explanations.of("c1", [over], hosts)] == ["n1"]
+
+
 def test_an_incident_all_of_whose_findings_are_covered_is_explained() -> None:
     """An agent that lost all ports blames its node; the gateway knows the switch."""
     switch = incident(SWITCH, "page", *map(finding, PORTS[:3]))
