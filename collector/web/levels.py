@@ -67,6 +67,16 @@ def _device(
     ]
     if not row["fresh"] and state[0] != "out":
         levels.append(("blind", "not read"))
-    if any(finding["device"] == row["id"] for finding in document["findings"]):
-        levels.append(("note", "has findings"))
+    levels += [
+        (_found(finding, row), "has findings")
+        for finding in document["findings"]
+        if f"{finding['device']}/".startswith(f"{row['id']}/")
+    ]
     return min(levels, key=lambda one: WORST_FIRST.index(one[0]))
+
+
+def _found(finding: Mapping[str, Any], row: Mapping[str, Any]) -> Level:
+    """Health says how bad the device's own findings are; it has none of an NVLink or an instance,
+    whose ids begin with that of their GPU.
+    """
+    return "note" if finding["device"] == row["id"] else SEVERITY[finding["severity"]]

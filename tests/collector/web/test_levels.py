@@ -57,6 +57,19 @@ def test_a_finding_on_record_marks_its_device() -> None:
     assert levels.port(PORT, NOBODY | {"findings": [{"device": "P"}]}) == ("note", "has findings")
 
 
+@pytest.mark.parametrize(
+    ("severity", "level"), [("page", "bad"), ("ticket", "warn"), ("record", "note")]
+)
+def test_a_gpu_is_as_bad_as_what_is_found_on_its_links_and_instances(
+    severity: str, level: str
+) -> None:
+    """A GPU whose NVLink has a page is not green."""
+    gpu = {"id": "GPU-1", "state": "ok", "health": "ok", "fresh": True}
+    found = [{"device": "GPU-1/3", "severity": severity}]
+    assert levels.gpu(gpu, NOBODY | {"findings": found}) == (level, "has findings")
+    assert levels.gpu(gpu | {"id": "GPU-11"}, NOBODY | {"findings": found}) == ("ok", "ok")
+
+
 def test_a_device_out_of_service_is_neither_good_nor_bad() -> None:
     """Whoever took it out knows."""
     out = NOBODY | {"maintenance": [{"device": "P"}]}
