@@ -4,9 +4,11 @@ value itself (``as CODEC``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+_COMPUTE_SLICES = re.compile(r"^\d+c\.")
 # nvmlBrandType_t, in DCGM's words (dcgm_fields.h, DCGM_FI_DEV_BRAND).
 _BRANDS = {
     1: "Quadro",
@@ -70,12 +72,13 @@ def uuid(value: Any) -> str:
 
 
 def profile(name: str) -> str:
-    """Profile of a MIG device from its name, MIG geometry without the product.
+    """Profile of the GPU instance that a MIG device is of, from its name: MIG geometry without the
+    product, and without the share that a smaller compute instance has of it (``1c.``).
 
-    >>> profile("NVIDIA H100 80GB HBM3 MIG 1g.10gb"), profile("1g.10gb")
-    ('1g.10gb', '1g.10gb')
+    >>> profile("NVIDIA H100 80GB HBM3 MIG 1g.10gb"), profile("1g.10gb"), profile("MIG 1c.3g.40gb")
+    ('1g.10gb', '1g.10gb', '3g.40gb')
     """
-    return name.rpartition("MIG ")[2]
+    return _COMPUTE_SLICES.sub("", name.rpartition("MIG ")[2])
 
 
 def version(value: Any) -> str:

@@ -915,6 +915,18 @@ def test_the_other_compute_instances_of_a_mig_instance_are_names_of_it(scripted:
     assert dict(holders.look().others) == {"MIG-6": "MIG-5"}
 
 
+def test_the_profile_of_a_divided_mig_instance_is_its_own(scripted: Scripted) -> None:
+    """Its name is that of its compute instance, 1c.3g.40gb; dashboards select by GPU_I_PROFILE."""
+    node = scripted(1)
+    node.table.set("0/nvmlDeviceGetMigMode()[0]", 1)
+    node.table.set("0/nvmlDeviceGetMigDeviceHandleByIndex(0)", 5)
+    node.table.set("0.5/nvmlDeviceGetUUID()", "MIG-5")
+    node.table.set("0.5/nvmlDeviceGetGpuInstanceId()", 1)
+    node.table.set("0.5/nvmlDeviceGetName()", "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb")
+    (device,) = frame(node.read(), "gpu_instance").devices
+    assert device.attributes["profile"] == "3g.40gb"
+
+
 def test_a_counter_s_new_life_is_a_new_epoch(scripted: Scripted) -> None:
     """When the energy counter falls the driver was reloaded or the GPU reset: the device's
     epoch changes, its row stays.
