@@ -40,6 +40,7 @@ class ClockEvents:
         self._lock = Lock()
         self._samples: dict[str, deque[tuple[int, int]]] = {}
         self._last: dict[str, int] = {}
+        self._seen_ns: dict[str, int] = {}
         self._totals: dict[str, dict[str, int]] = {}
 
     def write(self, frame: Frame) -> None:
@@ -75,7 +76,10 @@ class ClockEvents:
                 if begun & bit:
                     totals[name] = totals.get(name, 0) + 1
         samples = self._samples.setdefault(device, deque(maxlen=MAX_SAMPLES))
-        if not samples or at_ns - samples[-1][0] >= self._interval_ns:
+        # Readings come some milliseconds early or late: the nearest one is the interval's sample.
+        early_ns = (at_ns - self._seen_ns.get(device, at_ns)) // 2
+        self._seen_ns[device] = at_ns
+        if not samples or at_ns - samples[-1][0] >= self._interval_ns - early_ns:
             samples.append((at_ns, mask))
         while samples and at_ns - samples[0][0] > self._window_ns:
             samples.popleft()

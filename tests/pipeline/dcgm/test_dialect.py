@@ -12,11 +12,14 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from pipeline.catalog import FACTS, FIELDS, Dcgm, Field
 from pipeline.clock import SECOND_NS
 from pipeline.dcgm import EXTENDED_FILE, Compat, JobLabels, LabelStyle, load, parse, parse_selection
+from pipeline.dcgm.clock_events import ClockEvents
 from pipeline.dcgm.names import AMBIGUOUS
 from pipeline.dcgm.names import rows as known_rows
 from pipeline.frame import Device
+from tests.fakes import FakeClock
 from tests.pipeline.dcgm import nodes
 from tests.pipeline.dcgm.nodes import GIB, Node, busy, gpu, holder, instance
+from tests.pipeline.exposition.pages import frame
 
 TEMP, XID = "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_XID_ERRORS"
 
@@ -643,6 +646,17 @@ def test_clock_events_are_counted_in_the_window_and_since_start() -> None:
         'power_cap"} 2',
         'hw_thermal"} 1',
     }
+
+
+def test_a_reading_that_comes_early_is_the_sample_of_its_interval() -> None:
+    """With -c 1000 each reading is one, though none comes at exactly a second after the last."""
+    events = ClockEvents(window_ns=300 * SECOND_NS, interval_ns=SECOND_NS)
+    clock = FakeClock()
+    for late_ms in (0, 4, 1, 3, 0, 2):
+        clock.advance(late_ms / 1000)
+        events.write(frame(clock, "gpu", [(gpu(0), busy(clock_event_reasons=0x4))]))
+        clock.advance(1 - late_ms / 1000)
+    assert events.counts(gpu(0).id, clock.monotonic_ns()) == {"power_cap": 6}
 
 
 def test_no_clock_event_is_a_single_zero() -> None:
