@@ -9,6 +9,9 @@ from pipeline.exposition.latest import Entry, Snapshot
 from pipeline.exposition.loose import Labels
 
 UP = 1.0
+# Rows of NVLinks spell it so in 4.8.2 too, whose GPU rows have Hostname
+# (internal/pkg/rendermetrics/render_metrics.go of dcgm-exporter, linkMetricsFormat).
+HOSTNAME = "hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ def link_entities(snapshot: Snapshot, links: Entry, style: LabelStyle) -> list[L
             ("pci_bus_id", about.get("pci_bus_id", "")),
             ("device", f"nvidia{index}"),
             ("model_name", about.get("name", "")),
-            (style.hostname_label, style.hostname),
+            (HOSTNAME, style.hostname),
         )
         found.append(LinkEntity(row, tuple((name, value) for name, value in labels if value)))
     return found

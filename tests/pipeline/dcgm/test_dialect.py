@@ -673,8 +673,8 @@ def test_no_clock_event_is_a_single_zero() -> None:
 
 
 def test_links_have_rows_of_their_own() -> None:
-    """Only links that are up, counted from 1 over the GPU's links, with the
-    labels of the link template.
+    """Only links that are up, counted from 1 over the GPU's links, with the labels of the link
+    template, which spells hostname small in every version.
     """
     name = "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_PER_LINK_TOTAL"
     node = csv(f"{name}, counter, x")
@@ -688,7 +688,7 @@ def test_links_have_rows_of_their_own() -> None:
     lines = node.see(gpu=[(gpu(0), busy())], nvlink=links).lines(name)
     assert lines[1] == (
         f'{name}{{nvlink="3",gpu="0",gpu_uuid="{gpu(0).id}",pci_bus_id="00000000:18:00.0",'
-        'device="nvidia0",model_name="NVIDIA H100 80GB HBM3",Hostname="n1"} 2'
+        'device="nvidia0",model_name="NVIDIA H100 80GB HBM3",hostname="n1"} 2'
     )
     assert len(lines) == 2
 
