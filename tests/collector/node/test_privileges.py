@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 
 from collector.config.settings import Config
 from collector.node import privileges
+from collector.node.helper import client
+from collector.node.helper.client import Answer
+from collector.node.helper.protocol import Kind
 from collector.node.hidepid import Hiding, hiding
 from collector.node.privileges import capabilities, hidden_processes, missing, report
 from tests.tenants.unprivileged import run_as
@@ -50,8 +54,23 @@ def test_the_helper_counts_as_the_agents_own(
     both = {"CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"}
     without = "CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE; user root"
     assert found(monkeypatch, tmp_path, set(), set()) == without
+    monkeypatch.setattr(client, "ask", connected)
     assert found(monkeypatch, tmp_path, set(), both) == "CAP_SYS_ADMIN"
     assert found(monkeypatch, tmp_path, both, {"CAP_SYS_ADMIN"}) == ""
+
+
+def test_a_helper_that_does_not_reach_the_kubelet_knows_no_pods(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """That of the systemd unit is not root: what it may read does not let it connect."""
+    both = {"CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"}
+    assert found(monkeypatch, tmp_path, set(), both) == "CAP_SYS_ADMIN; user root"
+
+
+def connected(kind: Kind) -> Answer:
+    """A helper that reaches the kubelet."""
+    assert kind == Kind.KUBELET
+    return Answer(b"", os.open("/dev/null", os.O_RDONLY))
 
 
 def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: str, *own: str) -> str:
