@@ -100,6 +100,22 @@ def test_preflight_refuses_a_job_for_a_page_alone(
     assert run(SLURM / "tocsin-preflight", TOCSIN="/no/such/program")[0] == 0
 
 
+def test_preflight_refuses_a_job_while_the_agent_is_down(tmp_path: Path) -> None:
+    """What is said of the result that nobody stores comes before the verdict, which Python keeps in
+    a buffer until its end.
+    """
+    path = tocsin(
+        tmp_path,
+        "echo 'tocsin: result not stored: no agent is running' >&2",
+        "echo 'tocsin: refused: GPU 3: is lost.'",
+        "exit 1",
+    )
+    ended, said = run(SLURM / "tocsin-preflight", path, TOCSIN=f"{tmp_path}/tocsin")
+    assert ended == 1
+    assert "GPU 3: is lost." in said
+    assert "no agent is running" in said
+
+
 def test_preflight_that_hangs_starts_the_job(tmp_path: Path) -> None:
     """After its time is over."""
     path = tocsin(tmp_path, "exec sleep 1000")
