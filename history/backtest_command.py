@@ -109,6 +109,9 @@ def run(args: argparse.Namespace) -> int:
     output = Path(args.output) if args.output else None
     if output and output.suffix not in FORMS:
         raise ConfigError(f"--output {output}: expected a name that ends in {', '.join(FORMS)}")
+    for name, file in (("--output", args.output), ("--write", args.write)):
+        if file and not Path(file).absolute().parent.is_dir():  # before an hour's work, not after
+            raise ConfigError(f"{name}: folder {Path(file).parent} does not exist")
     if bool(args.root) == bool(args.prometheus):
         raise ConfigError("expected --from DIR or --prometheus URL")
     zone = _zone(args.time_zone)

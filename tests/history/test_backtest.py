@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 
+from collector.cli.main import main
 from collector.config.error import ConfigError
 from detectors import PAGES
 from detectors.paging import PROVED
@@ -414,6 +415,17 @@ def test_a_wrong_file_of_known_faults_is_refused_with_line_and_column(
     with pytest.raises(ConfigError, match=re.escape(named)) as error:
         known.read(path)
     assert "drains.csv" in str(error.value)
+
+
+@pytest.mark.slow  # the command imports much
+@pytest.mark.parametrize("option", ["--output", "--write"])
+def test_a_file_in_a_folder_that_is_not_there_is_refused_before_the_work(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An hour of judging, and an import that nothing keeps, would be lost for a wrong name."""
+    file = tmp_path / "missing" / "report.html"
+    assert main(["backtest", "--from", str(tmp_path), option, str(file)]) == 2
+    assert capsys.readouterr().err == f"tocsin: {option}: folder {file.parent} does not exist\n"
 
 
 def full() -> Backtest:
