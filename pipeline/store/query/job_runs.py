@@ -100,13 +100,16 @@ class JobRun:
 def runs_of(store: Store, text: str, window: Window) -> list[JobRun]:
     """Runs of the job with an id, or whose owner gave it that name; the oldest first.
 
-    UnknownIdError where the store knows none, or several jobs are meant.
+    UnknownIdError where the store knows none or no beginning of it, or several jobs are meant.
     """
     events: dict[str, list[tuple[Event, str]]] = defaultdict(list)
     for event, boot in with_boots(store, window, KINDS):
         events[base(str(event.attributes.get("job", "")))].append((event, boot))
     key = _key(_of_array(store, window, text), events)
-    return _runs(key, events[key], _last_reads(store, window))
+    runs = _runs(key, events[key], _last_reads(store, window))
+    if not runs:
+        raise UnknownIdError(f"job {text!r}: the store has its end alone, and not when it began")
+    return runs
 
 
 def all_runs(

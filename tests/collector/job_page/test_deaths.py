@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from collector.cli.main import main
+from pipeline.clock import SECOND_NS
 from pipeline.frame import Device, frame_of
+from pipeline.observation import Event
 from tests.collector.job_page.stored_job import (
     GPUS,
     HOSTS,
@@ -19,6 +21,7 @@ from tests.collector.job_page.stored_job import (
     StoredJob,
     uuid,
 )
+from tests.pipeline.store.stored import store_events
 
 pytestmark = pytest.mark.slow
 
@@ -519,6 +522,16 @@ def test_a_job_is_found_by_the_name_its_owner_gave(
     assert "may be 71, 72" in capsys.readouterr().err
     assert main(["explain", "job", "999", "--storage.path", str(root)]) == 1
     assert "no job '999' in the store; there are 71, 72" in capsys.readouterr().err
+
+
+def test_a_job_of_which_the_end_alone_is_stored_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one whose beginning was lost with the disk of its node: in a line, with exit code 1."""
+    node = Device("n1", "node", "n1")
+    store_events(tmp_path, [Event(SECOND_NS, SECOND_NS, node, "job_ended", {"job": "71"})])
+    assert main(["explain", "job", "71", "--storage.path", str(tmp_path)]) == 1
+    assert "job '71': the store has its end alone" in capsys.readouterr().err
 
 
 def test_a_task_of_an_array_is_found_as_slurm_calls_it(
