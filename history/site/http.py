@@ -95,7 +95,11 @@ class Http:
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.url, self.only = url.rstrip("/"), dict(only or {})
-        self._parts, self._who, self._sleep = split(self.url), who, sleep
+        self._who, self._sleep = who, sleep
+        try:
+            self._parts = split(self.url)
+        except ValueError as error:  # prometheus:9090 reads as a scheme
+            raise SiteError(f"{error}: expected http://HOST:PORT") from error
         if self._parts.scheme not in ("http", "https"):
             raise SiteError(f"{url}: expected http:// or https://")
         self._headers = dict(headers or {})

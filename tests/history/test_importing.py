@@ -533,3 +533,14 @@ def test_a_store_of_an_agent_is_not_written_into(
     (tmp_path / "wal").mkdir()
     assert main(["import", "http://127.0.0.1:1", "--to", str(tmp_path)]) == 2
     assert "not empty" in capsys.readouterr().err
+
+
+@pytest.mark.slow  # the commands import much
+@pytest.mark.parametrize("command", ["import", "backtest --prometheus", "report --prometheus"])
+def test_an_address_without_http_is_named_in_a_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`prometheus:9090` is how a scrape configuration has it, and reads as a scheme."""
+    to = ["--to", str(tmp_path / "store")] if command == "import" else []
+    main([*command.split(), "prometheus:9090", *to, "--since", "1h"])
+    assert "prometheus:9090: names no host: expected http://" in capsys.readouterr().err
