@@ -16,7 +16,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from demo_terminal import Processes, Terminal, catch_ends, clock, ended, obstacle, refuse, say
+from demo_terminal import (
+    Processes,
+    Terminal,
+    catch_ends,
+    clock,
+    ended,
+    obstacle,
+    refuse,
+    say,
+    url_of,
+)
 
 from collector.config.settings import Nvml
 from collector.config.units import Seconds
@@ -66,7 +76,7 @@ class NodeTerminal(Terminal):
     def __init__(
         self, day: Day, folder: Path, address: str, speed: int, processes: Processes
     ) -> None:
-        super().__init__(day, folder, f"http://{address}", speed, processes)
+        super().__init__(day, folder, url_of(address), speed, processes)
         self._node = folder / "state" / "simulated"
         self._injected = 0
 

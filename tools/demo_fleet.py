@@ -28,6 +28,7 @@ from demo_terminal import (
     obstacle,
     refuse,
     say,
+    url_of,
 )
 
 from collector.config.address import parse
@@ -106,7 +107,7 @@ class Demo:
         for number, address in enumerate(self._addresses, 1):
             name = f"gateway{number}"
             self._start(name, "fast_gateway.py", *times, *self._settings(name, address))
-        urls = [f"http://{address}" for address in self._addresses]
+        urls = [url_of(address) for address in self._addresses]
         terminal = FleetTerminal(self._day, self._folder, urls, self._speed, self._processes)
         terminal.begin_s = begin_ns / 1e9
         return terminal.run()

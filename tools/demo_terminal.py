@@ -46,6 +46,14 @@ def obstacle(address: str, hint: str) -> str:
     return ""
 
 
+def url_of(address: str) -> str:
+    """Where what listens on an address is asked from this machine: ``:9400`` is every interface,
+    and no host to connect to.
+    """
+    host, port = parse(address)
+    return f"http://{address}" if host else f"http://127.0.0.1:{port}"
+
+
 def catch_ends() -> None:
     """Ctrl-C and SIGTERM end the demo, also where a shell started it with Ctrl-C ignored: the
     processes are ours to end.

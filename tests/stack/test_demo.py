@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,17 @@ def test_the_demo_prints_the_day_and_goes_on_until_ctrl_c(tmp_path: Path) -> Non
     assert GPU_5.search(text)
     assert re.search(r"tocsin explain [0-9a-f]{8} --storage.path", text)
     assert "msg=stopping" in (folder / "agent.log").read_text()
+
+
+@pytest.mark.slow
+def test_an_agent_that_listens_on_every_interface_is_asked_on_loopback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`make demo ADDRESS=:9400` is for a browser on another machine; http://:9400 has no host."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    url_of = import_module("demo_terminal").url_of
+    assert url_of(":9400") == "http://127.0.0.1:9400"
+    assert url_of("gpu1:9400") == "http://gpu1:9400"
 
 
 @pytest.mark.slow
