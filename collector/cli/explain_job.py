@@ -49,6 +49,8 @@ def explain_job(args: argparse.Namespace, job: str) -> int:
             Path(args.output).write_text(text, encoding="utf-8")
         else:
             sys.stdout.write(text)
+    except BrokenPipeError:  # `| head` has seen enough: no failure to name
+        raise
     except (UnknownIdError, RefusedError, ChangingError, OSError) as error:
         bar.close()
         print(f"tocsin: {plain(str(error))}", file=sys.stderr)

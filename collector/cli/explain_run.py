@@ -43,6 +43,8 @@ def explain(args: argparse.Namespace) -> int:
             print(plain(line))
         if args.plot:
             Path(args.plot).write_text(svg(panels(store, history)), encoding="utf-8")
+    except BrokenPipeError:  # `| head` has seen enough: no failure to name
+        raise
     except (UnknownIdError, RefusedError, ChangingError, OSError) as error:
         print(f"tocsin: {plain(str(error))}", file=sys.stderr)
         return FAILED

@@ -61,6 +61,8 @@ def replay(args: argparse.Namespace) -> int:
             if executor is None:
                 return _here(question, bar)
             return _spread(question, executor, bar, is_far=bool(args.ray))
+    except BrokenPipeError:  # `| head` has seen enough: no failure to name
+        raise
     except (RefusedError, OSError, PiecesError) as error:
         print(f"tocsin: {error}", file=sys.stderr)
         return FAILED

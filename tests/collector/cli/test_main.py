@@ -16,6 +16,11 @@ from collector.config.load import Inputs, load
 from collector.config.settings import Config
 from collector.version import VERSION
 from pipeline import child
+from pipeline.clock import SECOND_NS
+from pipeline.finding import Finding, Incident
+from pipeline.frame import Device
+from pipeline.observation import Event
+from tests.pipeline.store.stored import StoreMaker
 from tests.sources import ROOT
 from tests.wait import PATIENCE_S
 
@@ -261,3 +266,24 @@ def test_a_reader_that_has_seen_enough_is_no_failure_of_ours() -> None:
     )
     ran = child.run(["sh", "-c", command], timeout_s=PATIENCE_S)
     assert ran.stderr == b""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["explain latest", "replay --detectors xid"])
+def test_a_reader_of_findings_that_has_seen_enough_is_no_failure_of_ours(
+    command: str, tmp_path: Path
+) -> None:
+    """What does not fit into the buffer is refused by the pipe while the store is read."""
+    store, gpu = StoreMaker(tmp_path), Device("n1", "gpu", "GPU-1")
+    xid = Event(SECOND_NS, SECOND_NS, gpu, "xid", {"code": 79, "source": "kmsg"})
+    found = Finding("xid", gpu, "xid/gpu", "onset", "page", SECOND_NS, SECOND_NS, "XID 79.")
+    told = Incident("1f" * 8, gpu, "xid/gpu", "page", "NONE", SECOND_NS, (found.id,), "XID 79.")
+    store.add("n1", SECOND_NS, events=[xid], findings=[found], incidents=[told])
+    store.close()
+    unbuffered = f"'{sys.executable}' -u -c 'import sys; sys.path.insert(0, \"{ROOT}\"); "
+    run = "from collector.cli import main; sys.exit(main())'"
+    options = f"--storage.path {tmp_path}"
+    ran = child.run(
+        ["sh", "-c", f"{unbuffered}{run} {command} {options} | true"], timeout_s=PATIENCE_S
+    )
+    assert b"Broken pipe" not in ran.stderr
