@@ -22,7 +22,7 @@ from pipeline.short_ids import short
 from simulator.day import Day, Step
 
 LOOK_S = 0.5  # between two looks at what runs
-UP_S = 60.0  # until it answers, on a machine that is busy
+UP_S = 240.0  # until it answers, on a machine that is busy; the simulated node has 180
 END_S = 30.0  # for a process to end
 
 Processes = Mapping[str, "subprocess.Popen[bytes]"]
