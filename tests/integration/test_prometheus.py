@@ -29,6 +29,7 @@ from pipeline.frame import frame_of
 from pipeline.guard import Guard
 from pipeline.observation import Observation
 from pipeline.selfmetrics import SelfMetrics
+from simulator.simulate import inject
 from tests.agents import AgentProcess
 from tests.golden import FOLDER
 from tests.parts import Part, need, newer
@@ -220,10 +221,11 @@ def test_a_real_prometheus_scrapes_the_agent_of_a_simulated_node_without_a_warni
     """The agent as the demo runs it, while a GPU is lost: up all the time, the finding and the XID
     arrive, the log stays clean.
     """
-    faults = ("--inject", "gpu_lost@gpu5+3s")
-    with AgentProcess(tmp_path / "s", "--simulate", "hgx-h100", *faults).ready() as process:
+    with AgentProcess(tmp_path / "s", "--simulate", "hgx-h100").ready() as process:
         prometheus = Prometheus(tmp_path, process.address)
         try:
+            until(lambda: prometheus.values("up") == [1.0], "a scrape")
+            inject(tmp_path / "s" / "simulated", "gpu_lost@gpu5")
             lost = 'tocsin_gpu_state{gpu="5",state="lost"}'
             until(lambda: prometheus.values(lost) == [1.0], "the lost GPU")
             until(
