@@ -36,6 +36,7 @@ WARNING = "warning"
 LIMIT = Limit(0.10, 5.0, 10)  # ln units; proposed, so a ticket at most
 # of tensor and of memory activity: a kernel that waits for others is busy and computes nothing
 IDLE_PERCENT = 2.0
+ALIKE = 0.1  # of the median of one or the other: what runs beside it is the same work
 # Of a block, held back by a limit or by heat: then power is what is given and the clock follows, as
 # good as each die is.
 REASONS, HELD = ("power_cap", "sw_thermal", "hw_thermal", "hw_power_brake"), 0.05
@@ -140,7 +141,9 @@ class Power(Blockwise):
             for name in ("tensor", "dram")
         ]
         x = np.stack([clock, *others])
-        y = np.where(self._held(means), np.nan, p - self._model.predict(x))
+        activity = ((means[name], ALIKE) for name in ("tensor", "dram"))
+        other = self._held(means) | ~self._peers.in_step(means["used"], *activity)
+        y = np.where(other, np.nan, p - self._model.predict(x))
         judged = self._lanes.judge(y)
         yield from self._report(judged, at)
         yield from self._end(y, judged.share_of_limit(WARNING), at)

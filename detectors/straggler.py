@@ -18,7 +18,7 @@ from detectors.kit.findings import RANK, Verdict
 from detectors.kit.instants import Times, ago
 from detectors.kit.literature import GREYHOUND
 from detectors.kit.page import Needs, Page, Shown
-from detectors.kit.peers import Peers
+from detectors.kit.peers import SETTINGS, Peers
 from detectors.kit.readings import duty, reading
 from detectors.kit.regime import Regime
 from detectors.kit.stateful import Numbers
@@ -51,6 +51,11 @@ REASONS = ("hw_thermal", "hw_power_brake", "sw_thermal")
 # are below it. One that lost its clock draws less. Half of what lies between equal power and the 45
 # % of the limit that a kernel that waits draws at most (detectors/hang/activity.py).
 WORKS_MORE = 0.4
+# Where jobs are not known a node counts as one, and may serve many. Training draws alike on all
+# GPUs, but for what silicon does (15 % where clocks are free); servers of requests do not. At the
+# power limit the clock is that of the work, which is another for each; a GPU that lost its clock
+# draws less: 12 % of the clock is more than 12 % of the power.
+ALIKE, AT_LIMIT = 0.2, 0.9  # ln units; of the limit
 MEANS = ("d", "level", "power", "used", *REASONS)
 NO_LEVEL, TICKET_LEVEL, PAGE_LEVEL = 0, 1 + RANK["ticket"], 1 + RANK["page"]
 
@@ -182,8 +187,12 @@ class Straggler(Blockwise):
         loss = -np.expm1(self._lanes.job.residual(means["d"]))
         explained = held > np.fmax(MIN_DUTY, EXPLAINS * loss)
         with np.errstate(divide="ignore", invalid="ignore"):
-            more = self._peers.centred(np.log(means["power"]), means["used"]).d
+            power = np.log(means["power"])
+        more = self._peers.centred(power, means["used"]).d
         explained |= more > WORKS_MORE
+        limit = self._columns["settings"][SETTINGS.index("power_limit_enforced_milliwatts")]
+        explained |= self._peers.assumed & (means["power"] > AT_LIMIT * limit)
+        explained |= ~self._peers.in_step(means["used"], (power, ALIKE))
         return np.where(here & ~explained, means["d"], np.nan)
 
     def _report(self, judged: BlockResiduals, at: Times) -> Iterator[Finding]:

@@ -38,6 +38,9 @@ AWAY_NS = 1800 * 10**9
 # for as long as between two readings of the slowest site (detectors say: 60 s at most).
 HOLD_NS = 60 * 10**9
 
+MOST = 0.75  # of the GPUs of an assumed job that work
+NODE = "host "  # before the name of a node that counts as one job
+
 # Settings that must be equal: a GPU with a lower limit or another MIG mode is no peer.
 SETTINGS = ("power_limit_enforced_milliwatts", "mig_mode_current", "sm_application_clock_megahertz")
 
@@ -88,6 +91,7 @@ class Peers:
         # of the rows as they were looked at last: their places, jobs by number (-1 for none), and
         # what is alike in all but its job
         self._places: _Places | None = None
+        self._assumed = np.zeros(0, np.bool_)
         self._number_of, self._numbered = dict[str, int](), 0  # jobs, and how many there were
         self._job_numbers = self._alike = np.zeros(0, np.int64)
 
@@ -100,6 +104,11 @@ class Peers:
     def group(self) -> NDArray[np.int64]:
         """The number of each row's group, (row,), -1 for none."""
         return self._columns.here(self._group)
+
+    @property
+    def assumed(self) -> NDArray[np.bool_]:
+        """Rows of nodes whose jobs are not known, which count as one job each, (row,)."""
+        return self._columns.here(self._assumed)
 
     def look(self, frame: Frame) -> None:
         """Take over what a placed frame and the jobs say; groups are made again
@@ -159,6 +168,24 @@ class Peers:
         d = np.where(active & enough[at], x - median[at], np.nan)
         return Centred(d, observed & ~enough[at])
 
+    def in_step(
+        self, utilisation: NDArray[np.float64], *of_minute: tuple[NDArray[np.float64], float]
+    ) -> NDArray[np.bool_]:
+        """Whether the peers of a row do one work, (row,): those of a known job do; of an assumed
+        one most must be alike in means over a minute, each with how far from the median counts as
+        that. What is not read says nothing.
+        """
+        assumed, group, groups = self.assumed, self.group, len(self._least)
+        alike = ~assumed | (group >= 0)
+        for x, width in of_minute if any_true(assumed) else ():
+            d = self.centred(x, utilisation).d
+            working = np.isfinite(d)
+            near = np.bincount(group[working & (np.abs(d) < width)], minlength=groups)
+            most = near >= MOST * np.bincount(group[working], minlength=groups)
+            if groups:
+                alike &= ~assumed | most[np.maximum(group, 0)]
+        return alike
+
     def size(self, row: int) -> int:
         """How many peers a row has, itself included."""
         return int((self.group == self.group[row]).sum()) if self.group[row] >= 0 else 0
@@ -185,6 +212,7 @@ class Peers:
         def commit() -> None:
             jobs()
             self._job_of, self._group, self._least, self._seen = job_of, group, least, (None, -1)
+            self._assumed = np.array([job.startswith(NODE) for job in job_of], np.bool_)
             self._places = None
 
         return commit
@@ -194,7 +222,7 @@ class Peers:
 
         Where jobs are not known a node counts as one job, which a training node mostly is.
         """
-        return self.jobs.of(gpu.host, gpu.id) if self.jobs.knows(gpu.host) else f"host {gpu.host}"
+        return self.jobs.of(gpu.host, gpu.id) if self.jobs.knows(gpu.host) else NODE + gpu.host
 
     def _border(self, gpu: Device) -> str:
         """What no group goes beyond: the node, where nodes are joined."""
@@ -209,6 +237,7 @@ class Peers:
         if places is None:
             places = self._placed(devices)
             self._job_numbers = np.full(len(devices), -1)
+            self._assumed = np.zeros(len(devices), np.bool_)
             rows, settings_differ = list(range(len(devices))), True
         else:
             hosts = self.jobs.changed_since(version)
@@ -221,6 +250,7 @@ class Peers:
                 self._job_of.append(base(job))
             elif self._job_of[row] != base(job):
                 changed[row], self._job_of[row] = True, base(job)
+            self._assumed[row] = job.startswith(NODE)
         if settings_differ:
             self._alike = places.model
             # NaN is unlike itself, and no setting is infinite

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from detectors.power import Power
+from pipeline.frame import Device
 from tests.detectors.feed import Feed, Number, open_findings, updates
 
 # of silicon: what each GPU's clock is above the middle
@@ -56,6 +57,31 @@ def test_fifteen_percent_less_is_a_ticket_within_the_hour(node: Feed) -> None:
     findings = node.run(3600, **work(less=0.15))
     assert open_findings(findings) == [("gpu", "GPU-n1-5", "power", "ticket")]
     assert findings[0].value == pytest.approx(-15.0, abs=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [False, True])
+def test_servers_beside_each_other_are_no_peers_where_jobs_are_not_known(*, known: bool) -> None:
+    """Eight servers of requests, each with a load of its own, share no law of power."""
+    feed = Feed(Power())
+    if known:
+        gpus = " ".join(gpu.id for gpu in feed.gpus)
+        at = Device("n1", "node", "n1")
+        feed.event(at, "job_started", source="jobs", job="1", gpus=gpus, hosts=1)
+    loads = np.array([1.0, 1.0, 0.6, 0.6, 0.6, 0.6, 0.35, 0.35])
+
+    def serve(less: float) -> dict[str, Number | list[Number]]:
+        """Of the sixth other requests, which need less."""
+        given = work(less=less)
+        watts = np.array(given["energy_millijoules"]) * loads
+        tensor = 50.0 * loads
+        return given | {
+            "energy_millijoules": watts.tolist(),
+            "tensor_activity_percent": tensor.tolist(),
+        }
+
+    assert feed.run(3600, **serve(0.0)) == []
+    assert bool(feed.run(3600, **serve(0.15))) == known
 
 
 @pytest.mark.slow

@@ -185,6 +185,33 @@ def test_a_rank_that_works_alone_at_its_power_limit_is_no_straggler(
     assert bool(node.run(1800, **work(lost=0.10, power_milliwatts=watts))) == found
 
 
+@pytest.mark.parametrize(
+    ("watts", "known", "found"),
+    [
+        ([300, 300, 300, 420, 420, 420, 620, 620], False, False),  # servers of three kinds
+        ([300, 300, 300, 420, 420, 420, 620, 620], True, True),
+        ([690] * 8, False, False),  # at the limit of 700 W: the clock is that of the work
+        ([690] * 8, True, True),
+        ([640] * 5 + [530] + [640] * 2, False, True),  # it lost its clock, and draws less
+    ],
+)
+def test_servers_beside_each_other_are_no_peers_where_jobs_are_not_known(
+    watts: list[Number], *, known: bool, found: bool
+) -> None:
+    """A node counts as one job then; a server of requests that gets more of them, or other ones,
+    has another clock at its power limit, and delays nobody.
+    """
+    power: dict[str, Number | list[Number]] = {
+        "power_milliwatts": [1000 * float(each) for each in watts],
+        "power_limit_enforced_milliwatts": 700_000,
+    }
+    feed = Feed(Straggler())
+    if known:
+        start(feed, "1")
+    assert feed.run(3600, **work(**power)) == []
+    assert bool(feed.run(1800, **work(lost=0.10, **power))) == found
+
+
 def test_single_low_readings_are_silent_where_two_make_a_minute() -> None:
     """A clock read every thirty seconds, low by chance six times an hour: half of the minute it is
     in, and nothing before or after.
