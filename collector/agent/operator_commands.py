@@ -14,6 +14,7 @@ from collector.agent.labels import Labels
 from collector.agent.preflight_results import preflight_events
 from collector.agent.repair_steps import repair_event
 from collector.agent.request_text import request_text
+from collector.node.inventory import pci_key
 from collector.node.out_of_service import Out, OutOfService, ended, started
 from pipeline.clock import Clock, Instant, instant
 from pipeline.exposition import Exposition
@@ -205,7 +206,8 @@ class OperatorCommands:
         if name in ("", self._node.id):
             return self._node
         devices = self._exposition.snapshot().attributes
-        found = [device for device, facts in devices.items() if name in _names(device, facts)]
+        wanted = pci_key(name)
+        found = [device for device, facts in devices.items() if wanted in _names(device, facts)]
         if len(found) != 1:
             some = sorted(
                 {
@@ -229,10 +231,9 @@ class OperatorCommands:
 
 
 def _names(device: Device, facts: Attributes) -> list[str]:
-    names = [
-        device.id,
-        *(facts[fact] for fact in ("pci_bus_id",) if facts.get(fact) and device.kind == "gpu"),
-    ]
+    names = [device.id]
+    if device.kind == "gpu" and facts.get("pci_bus_id"):
+        names.append(pci_key(facts["pci_bus_id"]))  # lspci and the kernel log spell it otherwise
     if device.kind == "gpu" and "index" in facts:
         names.append(f"gpu{facts['index']}")
     if device.kind == "ib_port" and "device" in facts:
