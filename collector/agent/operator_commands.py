@@ -205,7 +205,9 @@ class OperatorCommands:
         """
         if name in ("", self._node.id):
             return self._node
-        devices = self._exposition.snapshot().attributes
+        # A part that was swapped in maintenance is known by that alone: it has to end some time.
+        gone: dict[Device, Attributes] = {out.device: {} for out in self._out.all()}
+        devices = gone | dict(self._exposition.snapshot().attributes)
         wanted = pci_key(name)
         found = [device for device, facts in devices.items() if wanted in _names(device, facts)]
         if len(found) != 1:

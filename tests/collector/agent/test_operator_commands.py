@@ -194,6 +194,16 @@ def test_what_is_out_of_service_survives_a_restart(house: House) -> None:
     assert again.metrics.value(agent.MAINTENANCE, "gpu", gpu(5).id) == 1
 
 
+def test_maintenance_of_a_part_that_was_swapped_ends_by_its_identity(house: House) -> None:
+    """The node knows the new part alone; the old one would stay in maintenance for good."""
+    house.maintenance(device="gpu5")
+    new = Device("n1", "gpu", "GPU-new", dict(gpu(5).attributes))
+    frame = frame_of("gpu", [(new, {})], house.clock.time_ns(), house.clock.monotonic_ns())
+    house.exposition.write(house.seen(frame), (), ())
+    house.maintenance(device=gpu(5).id, on=False)
+    assert not house.out.all()
+
+
 def test_detectors_that_forgot_are_told_again(house: House) -> None:
     """For what is left of its time."""
     house.maintenance(device="gpu5", seconds=7200)
