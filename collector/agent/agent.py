@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -310,9 +310,9 @@ class Agent:
             self._notifier.beat(self._environment.clock.monotonic_ns(), alive=self._engine.alive())
             if self._node:
                 self._node.watch()
-            now = self._stamps()
-            if self._asked or now != files:
-                self._asked, files = False, now
+            before, files = files, self._stamps()
+            if self._asked or changed(before, files):
+                self._asked = False
                 self._notifier.reloading(self._environment.clock.monotonic_ns())
                 taken = await self._reload()
                 self._notifier.ready(
@@ -406,15 +406,12 @@ class Agent:
     def _ask(self) -> None:
         self._asked = True
 
-    def _stamps(self) -> tuple[float, ...]:
+    def _stamps(self) -> dict[str, float]:
         """When the watched files changed; 0 for one that cannot be seen
         (a ConfigMap in mid-swap).
         """
-        return tuple(
-            _changed_at(Path(name))
-            for name in (self._config.exposition.counters_file, self._config.detectors.xid_table)
-            if name
-        )
+        names = (self._config.exposition.counters_file, self._config.detectors.xid_table)
+        return {name: _changed_at(Path(name)) for name in names if name}
 
     def _unhealthy(self) -> str:
         return "" if self._engine.alive() else "the engine has not completed a cycle for 30 s"
@@ -428,6 +425,16 @@ class Agent:
             and not self._runtime.metrics.value(agent.SOURCE_LAST_SUCCESS, name)
         ]
         return f"no reading yet from {', '.join(missing)}" if missing else ""
+
+
+def changed(before: Mapping[str, float], now: Mapping[str, float]) -> bool:
+    """Whether a watched file changed. One that a reload has just named was read by that reload:
+    another one would leave the GPUs unread once more.
+
+    >>> changed({"a": 1.0}, {"a": 2.0}), changed({"a": 1.0}, {"b": 2.0}), changed({"a": 1.0}, {})
+    (True, False, False)
+    """
+    return any(before.get(name, at) != at for name, at in now.items())
 
 
 def _changed_at(path: Path) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -128,3 +129,34 @@ def test_a_signal_during_the_start_is_not_lost(
         asyncio.run(agent.run())
     assert len(followed) == 2
     assert signal.SIG_DFL not in followed
+
+
+def test_a_reload_that_names_a_file_is_one_reload(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another one for the file that it has just read would leave the GPUs unread twice."""
+    file = tmp_path / "counters.csv"
+    file.write_text("", encoding="utf-8")
+    exposition = msgspec.structs.replace(agent._config.exposition, counters_file=str(file))
+    reloads: list[float] = []
+    rounds = iter(("asked", "read", "touched", "end"))
+
+    async def reload() -> bool:
+        reloads.append(file.stat().st_mtime)
+        agent._config = msgspec.structs.replace(agent._config, exposition=exposition)
+        return True
+
+    def watch() -> None:
+        match next(rounds):
+            case "touched":
+                os.utime(file, (1, 1))
+            case "end":
+                agent._stop.set()
+
+    monkeypatch.setattr("collector.agent.agent.WATCH_S", 0.0)
+    monkeypatch.setattr(agent, "_reload", reload)
+    monkeypatch.setattr(agent._operators, "watch", watch)
+    agent._ask()
+    asyncio.run(agent._watch())
+    assert len(reloads) == 2
+    assert reloads[-1] == 1
