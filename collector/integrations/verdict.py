@@ -56,7 +56,9 @@ def verdict(
     standing = [
         i
         for i in incidents
-        if i.root.host == host and i.root.kind in OF_A_NODE and i.root not in away
+        if i.root.host == host
+        and i.root.kind in OF_A_NODE
+        and away.isdisjoint(_whereabouts(i.root))
     ]
     seen = [i for i in standing if _is_read(i.root, snapshot)]
     worst = max((i.severity for i in seen), key=SEVERITIES.index, default=None)
@@ -149,6 +151,17 @@ def _named(first: Incident, others: Sequence[Incident], snapshot: Snapshot) -> s
     room = MAX_TEXT - len(names) - len(more)
     name = text(called(first.root, snapshot.facts(first.root)))
     return f"{f'{name}: {text(first.summary)}'[:room]}{names}{more}"
+
+
+def _whereabouts(device: Device) -> tuple[Device, ...]:
+    """The device, and the GPU that an NVLink is a part of: who works on a GPU takes its links down.
+
+    >>> [one.kind for one in _whereabouts(Device("n1", "nvlink", "GPU-8a/4"))]
+    ['nvlink', 'gpu']
+    """
+    if device.kind != "nvlink":
+        return (device,)
+    return device, Device(device.host, "gpu", device.id.partition("/")[0])
 
 
 def _is_read(device: Device, snapshot: Snapshot) -> bool:

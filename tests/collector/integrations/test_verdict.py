@@ -182,6 +182,13 @@ def test_a_device_in_maintenance_is_no_problem() -> None:
     assert House().verdict(opened(gpu(1)), away=(out(gpu(1)),))["verdict"] == "ok"
 
 
+def test_a_link_of_a_gpu_in_maintenance_is_no_problem() -> None:
+    """A GPU that is swapped takes its links down: the node is not to be drained for them."""
+    link = opened(Device("n1", "nvlink", f"{gpu(1).id}/0"))
+    assert House().verdict(link, away=(out(gpu(1)),))["verdict"] == "ok"
+    assert House().verdict(link, away=(out(gpu(0)),))["verdict"] == "problem"
+
+
 def test_what_is_open_is_told_even_where_it_is_not_shown() -> None:
     """A device out of service has an incident that goes on: whoever follows incidents
     must not take it for over.
