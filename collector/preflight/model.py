@@ -37,6 +37,11 @@ class Row(NamedTuple):
         return self.values.get(name)
 
     @property
+    def is_divided(self) -> bool:
+        """Whether a GPU is in MIG mode: its instances belong to several jobs."""
+        return bool(self.get("mig_mode_current"))
+
+    @property
     def model(self) -> str:
         """What peers have in common: the product of a GPU; adapter type, board and link layer of a
         port, as one type of adapter serves the fabric and, at another speed, storage.
@@ -85,11 +90,24 @@ class Machine:
     shm_bytes: int | None = None
     mounts: tuple[Mount, ...] = ()
 
+    @property
+    def job_is_known(self) -> bool:
+        """Whether ``chosen`` says which GPUs the job gets. Its numbers are those of Slurm's list:
+        NVML's order or that of the device files, with MIG instances in it once a GPU is divided.
+        """
+        return bool(self.chosen) and not any(row.is_divided or _is_moved(row) for row in self.gpus)
+
     def of_job(self) -> Iterator[Row]:
-        """The GPUs of the job; all where none were chosen."""
+        """The GPUs of the job; all where it is not known which they are."""
         for row in self.gpus:
-            if not self.chosen or row.device.attributes.get("index") in self.chosen:
+            if not self.job_is_known or row.device.attributes.get("index") in self.chosen:
                 yield row
+
+
+def _is_moved(row: Row) -> bool:
+    """Whether the GPU's device file has another number than NVML."""
+    facts = row.device.attributes
+    return facts.get("minor_number", facts.get("index")) != facts.get("index")
 
 
 def usual(rows: Iterable[Row], name: str) -> dict[str, float]:

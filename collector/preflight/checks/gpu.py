@@ -130,11 +130,11 @@ def clocks(machine: Machine) -> Iterator[Outcome]:
 
 
 def left_over(machine: Machine) -> Iterator[Outcome]:
-    """No process and little memory in use on the GPUs of the job; where nobody said which these
-    are, GPUs in use are one ticket.
+    """No process and little memory in use on the GPUs of the job; where it is not known which these
+    are, GPUs in use are one ticket. One that is divided is there to be shared.
     """
-    used = [row for row in machine.of_job() if _in_use(row)]
-    if not machine.chosen and used:
+    used = [row for row in machine.of_job() if _in_use(row) and not row.is_divided]
+    if not machine.job_is_known and used:
         names = ", ".join(row.device.attributes.get("index", "?") for row in used)
         yield Outcome("gpu_idle", "ticket", "node", f"GPUs {names} are in use", IDLE)
         return

@@ -213,3 +213,22 @@ def test_a_thousand_healthy_starts_are_not_refused() -> None:
             outcomes = quick(varied(machine, rng))
             refused += [one for one in outcomes if one.severity == "page"]
     assert refused == []
+
+
+def test_a_number_that_may_mean_another_gpu_refuses_no_job() -> None:
+    """Slurm's list has MIG instances too, or the order of the device files: GPU 3 may be another
+    job's.
+    """
+    busy = replace(gpu(compute_processes=2), chosen=frozenset("3"))
+    rows = list(busy.gpus)
+    moved = {**rows[3].device.attributes, "minor_number": "0"}
+    rows[3] = rows[3]._replace(device=replace(rows[3].device, attributes=moved))
+    for machine in (changed(busy, "gpus", 0, mig_mode_current=1), replace(busy, gpus=tuple(rows))):
+        found = [one.severity for one in quick(machine) if one.check == "gpu_idle"]
+        assert found == ["ticket"]
+
+
+def test_an_instance_of_another_job_on_a_divided_gpu_is_no_finding() -> None:
+    """The driver counts the processes of all instances for their GPU."""
+    machine = replace(gpu(compute_processes=2, mig_mode_current=1), chosen=frozenset("3"))
+    assert [one for one in quick(machine) if one.check == "gpu_idle"] == []
