@@ -9,10 +9,12 @@ from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
 from pipeline.observation import Event
 
+PARTS = ("nvlink", "gpu_instance")  # of a GPU: their ids begin with its own
+
 
 class Maintenance:
     """Follows ``maintenance_started`` and ``maintenance_ended``; of a node it
-    covers everything in it.
+    covers everything in it, of a GPU its links and instances.
 
     >>> node, port = Device("n1", "node", "n1"), Device("n1", "ib_port", "0x1")
     >>> maintenance = Maintenance()
@@ -45,9 +47,14 @@ class Maintenance:
         return changed
 
     def covers(self, device: Device) -> bool:
-        """Whether it, or its whole node, is out of service."""
+        """Whether it, or the GPU or node that it is a part of, is out of service."""
         return bool(self._out) and (
-            _name(device) in self._out or (device.host, "node", device.host) in self._out
+            _name(device) in self._out
+            or (device.host, "node", device.host) in self._out
+            or (
+                device.kind in PARTS
+                and (device.host, "gpu", device.id.partition("/")[0]) in self._out
+            )
         )
 
     def out(self) -> tuple[Device, ...]:

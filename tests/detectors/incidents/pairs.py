@@ -35,6 +35,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "host_hardware": ("node",),
     "nvswitch": ("node",),
     "storage": ("node",),
+    "straggler": ("gpu", "port"),
     "ib/switch_down": ("switch",),
     "nvlink": ("gpu", "nvlink"),
     "nvlink/none_up": ("node",),

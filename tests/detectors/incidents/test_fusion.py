@@ -76,6 +76,15 @@ def test_records_that_ended_or_are_old_are_no_evidence(cleared: bool) -> None:
     assert story.updates[0].findings == (page.id,)
 
 
+def test_a_gpu_that_is_slower_beside_a_bad_port_is_an_incident_of_its_own() -> None:
+    """The port delays its job; a GPU that waits for it does not lose its clock."""
+    story = Story()
+    story.finds(port(0), "ib_ber")
+    story.wait(1800)
+    story.finds(gpu(3), "straggler")
+    assert set(story.open) == {port(0).id, gpu(3).id}
+
+
 def test_a_record_never_names_the_class_of_a_page() -> None:
     """Memory errors weigh more than throttling, but here they were only recorded."""
     story = Story()

@@ -135,6 +135,17 @@ def test_nobody_is_told_of_what_happens_out_of_service(out: Device) -> None:
     assert story.updates == []
 
 
+def test_nobody_is_told_of_the_links_of_a_gpu_that_is_out_of_service() -> None:
+    """They end at the GPU that is being swapped; those of another GPU are watched."""
+    links = [Device("n1", "nvlink", f"{gpu(n).id}/4") for n in (0, 1)]
+    story = Story()
+    story.happens("maintenance_started", gpu(0), reason="swapped")
+    story.finds(links[0], "nvlink/link_down")
+    assert story.open == {}
+    story.finds(links[1], "nvlink/link_down")
+    assert set(story.open) == {links[1].id}
+
+
 def test_neighbours_of_a_device_out_of_service_are_watched() -> None:
     """One GPU is out; another of the node pages."""
     story = Story()
