@@ -196,20 +196,20 @@ def test_a_rank_that_works_alone_at_its_power_limit_is_no_straggler(
     ],
 )
 def test_servers_beside_each_other_are_no_peers_where_jobs_are_not_known(
-    watts: list[Number], *, known: bool, found: bool
+    watts: list[float], *, known: bool, found: bool
 ) -> None:
     """A node counts as one job then; a server of requests that gets more of them, or other ones,
     has another clock at its power limit, and delays nobody.
     """
     power: dict[str, Number | list[Number]] = {
-        "power_milliwatts": [1000 * float(each) for each in watts],
+        "power_milliwatts": [1000 * each for each in watts],
         "power_limit_enforced_milliwatts": 700_000,
     }
     feed = Feed(Straggler())
     if known:
         start(feed, "1")
-    assert feed.run(3600, **work(**power)) == []
-    assert bool(feed.run(1800, **work(lost=0.10, **power))) == found
+    assert feed.run(3600, **work() | power) == []
+    assert bool(feed.run(1800, **work(lost=0.10) | power)) == found
 
 
 def test_single_low_readings_are_silent_where_two_make_a_minute() -> None:
