@@ -76,7 +76,8 @@ PAGE = Page(
 class Power(Blockwise):
     """A ticket when a working GPU draws 10 % less for ten minutes than its clock and activity, its
     peers and its past imply. Nothing is said while a limit or heat holds back its clocks, or those
-    of most of its peers.
+    of most of its peers, and where jobs are not known only while most GPUs of a node are as active
+    as its median.
 
     It ends after five blocks within half of that. What is accepted: another job, and a setting that
     was changed (power limit, clock lock, MIG), begin a new baseline; another load is what all peers

@@ -94,6 +94,9 @@ class Straggler(Blockwise):
     explains the loss are left to its detector; those in which it works while its peers wait are no
     comparison. It ends after five blocks within half of the limit.
 
+    Where jobs are not known, a node is compared within while most of its GPUs draw alike, and a GPU
+    at its power limit is not judged: servers of requests are no peers.
+
     What is accepted: another job, and a setting that was changed (clock lock, power limit, MIG),
     begin a new baseline at once; a level of the peers that moved by 2.5 %, as a lock that cannot be
     read does, after twenty minutes; a slow-down, after a day of work.

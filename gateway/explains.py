@@ -19,13 +19,14 @@ from detectors.kit.stateful import from_text_array, text_array
 from gateway.arrivals import Host
 from pipeline.finding import SEVERITIES, Finding, Incident
 from pipeline.frame import Device
+from pipeline.gpu_parts import OF_GPU
 
 # Series of one gateway. A switch that takes down 1,000 nodes explains an incident of each of their
 # eight ports; beyond the limit agents alert for themselves.
 MAX_EXPLAINED = 20_000
 
 # Their ids are UUIDs or a cluster's own names. Each node has a /data and an nvme0n1.
-UNIQUE = frozenset((*CONTAINERS, "gpu", "gpu_instance", "nvlink"))
+UNIQUE = OF_GPU.union(CONTAINERS)
 
 Name = tuple[str, str, str]  # host (empty where the id is enough), kind and id of a device
 

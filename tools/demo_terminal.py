@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from collector.agent.simulated_node import READY_S
 from collector.config.address import parse
 from collector.web.page.words import upper
 from collector.web.verdict import cause, name
@@ -22,7 +23,7 @@ from pipeline.short_ids import short
 from simulator.day import Day, Step
 
 LOOK_S = 0.5  # between two looks at what runs
-UP_S = 240.0  # until it answers, on a machine that is busy; the simulated node has 180
+UP_S = READY_S + 60.0  # until it answers, on a machine that is busy
 END_S = 30.0  # for a process to end
 
 Processes = Mapping[str, "subprocess.Popen[bytes]"]

@@ -15,7 +15,7 @@ from pipeline.child import Child, python
 
 log = logging.getLogger("tocsin.agent")
 
-READY_S = 180.0  # to write a node's first state: 2 s of CPU, on a machine that has much other work
+READY_S = 180.0  # to write a node's first state, on a machine that has much other work
 
 
 class SimulatedNode:

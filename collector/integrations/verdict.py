@@ -11,6 +11,7 @@ from collector.node.out_of_service import Out
 from pipeline.exposition import Snapshot
 from pipeline.finding import SEVERITIES, Incident
 from pipeline.frame import Attributes, Device
+from pipeline.gpu_parts import gpu_of
 
 State = Literal["ok", "problem", "unknown"]
 MAX_INCIDENTS = 20  # the gravest; an answer fits one line of the socket (collector/control.py)
@@ -58,7 +59,8 @@ def verdict(
         for i in incidents
         if i.root.host == host
         and i.root.kind in OF_A_NODE
-        and away.isdisjoint(_whereabouts(i.root))
+        and i.root not in away
+        and Device(host, "gpu", gpu_of(i.root)) not in away  # who works on it takes its links down
     ]
     seen = [i for i in standing if _is_read(i.root, snapshot)]
     worst = max((i.severity for i in seen), key=SEVERITIES.index, default=None)
@@ -151,17 +153,6 @@ def _named(first: Incident, others: Sequence[Incident], snapshot: Snapshot) -> s
     room = MAX_TEXT - len(names) - len(more)
     name = text(called(first.root, snapshot.facts(first.root)))
     return f"{f'{name}: {text(first.summary)}'[:room]}{names}{more}"
-
-
-def _whereabouts(device: Device) -> tuple[Device, ...]:
-    """The device, and the GPU that an NVLink is a part of: who works on a GPU takes its links down.
-
-    >>> [one.kind for one in _whereabouts(Device("n1", "nvlink", "GPU-8a/4"))]
-    ['nvlink', 'gpu']
-    """
-    if device.kind != "nvlink":
-        return (device,)
-    return device, Device(device.host, "gpu", device.id.partition("/")[0])
 
 
 def _is_read(device: Device, snapshot: Snapshot) -> bool:

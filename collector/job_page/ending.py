@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from collector.job_page.evidence import Clue, Sort
 from collector.job_page.phases import MAX_PAUSE, MINUTE_NS, Phase
 from detectors.faults import fault_class, fault_of
+from pipeline.gpu_parts import OF_GPU
 from pipeline.store.query.job_runs import JobRun
 
 Row = Mapping[str, Any]
@@ -205,7 +206,7 @@ def _lost_gpu(run: JobRun, incidents: Sequence[Row], phases: Sequence[Phase]) ->
             continue
         at = round(row["opened"].timestamp() * 1e9)
         clue = Clue("gpu_fault", at, str(row["host"]), f"GPU {row['device']}", str(row["summary"]))
-        of_gpu = row["device_kind"] in ("gpu", "gpu_instance", "nvlink")
+        of_gpu = row["device_kind"] in OF_GPU
         if of_gpu and row["severity"] == "page" and not survived(clue, phases) and at <= run.end_ns:
             return _of([clue], _FIRST)
     return None

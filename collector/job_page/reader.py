@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from pipeline.clock import SECOND_NS
+from pipeline.gpu_parts import gpu_id
 from pipeline.job_names import base
 from pipeline.observation import Event
 from pipeline.store.query.job_runs import JobRun
 
 Row = Mapping[str, Any]
-OF_GPU = ("gpu", "gpu_instance", "nvlink")  # their ids begin with that of the GPU
 GRACE_NS = 60 * SECOND_NS  # a node that goes down ends the job and is noticed a little later
 WITHHELD = "it may concern others too"
 
@@ -91,9 +91,7 @@ class OwnerReader(Reader):
 
     def _own(self, row: Row) -> bool:
         """Whether its device is the job, a rank of it, or one of its GPUs."""
-        return self._is_job(row) or (
-            row["device_kind"] in OF_GPU and row["device"].partition("/")[0] in self._run.gpus
-        )
+        return self._is_job(row) or (gpu_id(row["device_kind"], row["device"]) in self._run.gpus)
 
     def _is_job(self, row: Row) -> bool:
         if row["device_kind"] == "job":

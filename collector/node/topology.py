@@ -22,6 +22,7 @@ import yaml
 from pipeline import child
 from pipeline.catalog import FACTS
 from pipeline.frame import Device
+from pipeline.gpu_parts import OF_GPU
 from pipeline.observation import Reading
 
 MAX_BYTES = 16 << 20
@@ -231,7 +232,7 @@ def run_command(argv: Sequence[str]) -> Entry:
 def _names(kind: str, device: Device) -> Iterator[str]:
     """What a file may call a device, the vaguest first, so that the most exact name holds."""
     facts = device.attributes
-    if kind in ("gpu", "gpu_instance", "nvlink") and "index" in facts:
+    if kind in OF_GPU and "index" in facts:
         yield f"gpu{facts['index']}"
     for fact in ("net_device", "device", "gpu_uuid"):
         if facts.get(fact):

@@ -9,10 +9,10 @@ from pipeline.documents import printable
 from pipeline.exposition.stalls import JOB
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
+from pipeline.gpu_parts import gpu_of
 from pipeline.job_names import base
 
 Row = Mapping[str, Any]  # of a GPU, with the jobs and pods that hold it
-OF_GPU = frozenset({"gpu", "gpu_instance", "nvlink"})  # their ids begin with that of the GPU
 OF_NODE = frozenset({"node", "ib_port", "nvswitch", "switch", "rack"})  # all jobs here need them
 
 
@@ -31,7 +31,7 @@ def affected(
     port or a switch is concerned. ``jobs`` are the ids of the NCCL jobs of the node.
     """
     devices = [incident.root, *(one.device for one in members if one.severity != "record")]
-    own = {one.id.partition("/")[0] for one in devices if one.kind in OF_GPU}
+    own = {gpu for one in devices if (gpu := gpu_of(one))}
     names = (*map(_job, devices), *incident.jobs)
     own_jobs = dict.fromkeys(printable(name) for name in map(_job, devices) if name)
     named = dict.fromkeys(printable(name) for name in names if name)

@@ -18,6 +18,7 @@ from pipeline.documents import finding_document, printable
 from pipeline.exposition import Snapshot
 from pipeline.finding import SEVERITIES, Finding, Incident
 from pipeline.frame import Attributes, Device
+from pipeline.gpu_parts import OF_GPU, gpu_of
 from pipeline.past_incidents import PastIncident, PastIncidents
 
 Row = dict[str, Any]
@@ -124,8 +125,8 @@ def _identity(incident: Incident, scene: Scene) -> Row:
     root, facts = incident.root, scene.snapshot.facts(incident.root)
     values = {
         "host": root.host,
-        "gpu": facts.get("index", "") if root.kind in ("gpu", "nvlink", "gpu_instance") else "",
-        "uuid": root.id.partition("/")[0] if root.kind in ("gpu", "nvlink", "gpu_instance") else "",
+        "gpu": facts.get("index", "") if root.kind in OF_GPU else "",
+        "uuid": gpu_of(root),
         "device": root.id,
         "kind": root.kind,
         "class": incident.fault,

@@ -8,9 +8,10 @@ from typing import Literal
 
 # How the device of the cause is related to that of the effect. ``device``: it is the same;
 # ``link``: the other end of the link; ``gpu``: a GPU and an NVLink that ends at it, two links of
-# one GPU, or the two ends of a link between two GPUs; ``port``: a port of the node; ``job``: the
-# same job holds both; ``switch``: the leaf switch, or the rail where that is not known; otherwise
-# the cause is found on the container itself that holds the device of the effect.
+# one GPU, or the two ends of a link between two GPUs; ``port``: two ports of a node (a GPU
+# that waits for one does not slow down); ``job``: the same job holds both; ``switch``: the leaf
+# switch, or the rail where that is not known; otherwise the cause is found on the container itself
+# that holds the device of the effect.
 Relation = Literal[
     "device", "link", "gpu", "port", "node", "switch", "rack", "nvlink_domain", "job"
 ]

@@ -87,12 +87,8 @@ def _related(where: Relation, cause: Evidence, effect: Evidence) -> bool:
         case "gpu":
             return one_gpu(cause, effect)
         case "port":
-            # not a GPU's clock: one that waits for the network runs no slower for it
-            return (
-                cause.device.kind == "ib_port"
-                and effect.device.kind != "gpu"
-                and _same_host(cause, effect)
-            )
+            ports = cause.device.kind == effect.device.kind == "ib_port"
+            return ports and _same_host(cause, effect)
         case "job":
             jobs, others = cause.all_of("job"), effect.all_of("job")
             return bool(jobs & others) if jobs and others else _same_host(cause, effect)

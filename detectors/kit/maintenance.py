@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from detectors.kit.snapshot import State
 from detectors.kit.stateful import Commit, from_text_array, text_array
 from pipeline.frame import Device
+from pipeline.gpu_parts import gpu_of
 from pipeline.observation import Event
-
-PARTS = ("nvlink", "gpu_instance")  # of a GPU: their ids begin with its own
 
 
 class Maintenance:
@@ -51,10 +50,7 @@ class Maintenance:
         return bool(self._out) and (
             _name(device) in self._out
             or (device.host, "node", device.host) in self._out
-            or (
-                device.kind in PARTS
-                and (device.host, "gpu", device.id.partition("/")[0]) in self._out
-            )
+            or (device.host, "gpu", gpu_of(device)) in self._out
         )
 
     def out(self) -> tuple[Device, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.model import Cluster
 from pipeline.frame import Attributes, Device
+from pipeline.gpu_parts import gpu_of
 
 
 class Facts:
@@ -14,8 +15,8 @@ class Facts:
 
     def facts(self, device: Device) -> Attributes:
         """Of one device; parts of a GPU have those of the GPU."""
-        if device.kind in ("gpu", "gpu_instance", "nvlink"):
-            row = self._layout.gpu_at(device.host, device.id.partition("/")[0])
+        if gpu := gpu_of(device):
+            row = self._layout.gpu_at(device.host, gpu)
             own = {} if row is None else self._layout.gpus[row].attributes
         elif device.kind == "ib_port":
             row = self._layout.port_at(device.host, device.id)

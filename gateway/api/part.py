@@ -16,13 +16,14 @@ from itertools import chain
 
 import numpy as np
 
-from gateway.api.reach import OF_GPU, job_of, nodes_of, reach
+from gateway.api.reach import job_of, nodes_of, reach
 from gateway.model import Cluster, Job, Layout
 from gateway.model.health import OUT, levels_of
 from gateway.model.layout import Layouts
 from pipeline.documents import printable
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
+from pipeline.gpu_parts import gpu_of
 from pipeline.job_names import base
 from pipeline.past_incidents import PastIncident
 
@@ -99,8 +100,8 @@ class _Part:
         others'.
         """
         layout = self._whole.layout
-        if device.kind in OF_GPU:
-            return layout.gpu_at(device.host, device.id.partition("/")[0]) in self._gpus
+        if gpu := gpu_of(device):
+            return layout.gpu_at(device.host, gpu) in self._gpus
         if name := job_of(device):
             return name in self._ids
         if device.kind == "ib_port" and device.host in layout.node_at:

@@ -11,9 +11,8 @@ from pipeline.documents import printable
 from pipeline.exposition.stalls import JOB
 from pipeline.finding import Finding, Incident
 from pipeline.frame import Device
+from pipeline.gpu_parts import gpu_of
 from pipeline.job_names import base
-
-OF_GPU = frozenset({"gpu", "gpu_instance", "nvlink"})  # their ids begin with that of the GPU
 
 
 class Reach(NamedTuple):
@@ -37,8 +36,8 @@ def reach(incident: Incident, members: Iterable[Finding], cluster: Cluster) -> R
     linked: set[int] = set()  # nodes of which a port is affected
     jobs: dict[str, Job | None] = {}
     for device in devices:
-        if device.kind in OF_GPU:
-            row = cluster.layout.gpu_at(device.host, device.id.partition("/")[0])
+        if gpu := gpu_of(device):
+            row = cluster.layout.gpu_at(device.host, gpu)
             gpus.update(() if row is None else (row,))
         elif name := job_of(device):
             jobs[name] = cluster.job.get(name)

@@ -16,6 +16,7 @@ from pipeline.catalog import field
 from pipeline.clock import SECOND_NS
 from pipeline.finding import Finding
 from pipeline.frame import Device
+from pipeline.gpu_parts import gpu_of
 
 Codes = NDArray[np.uint8]
 CODE: Mapping[Level, int] = {level: code for code, level in enumerate(WORST_FIRST)}
@@ -108,8 +109,8 @@ def place(
     layout: Layout, device: Device, gpus: Codes, ports: Codes, nodes: Codes
 ) -> tuple[Codes, int | None]:
     """The codes and the row of a device; parts of a GPU are shown as the GPU."""
-    if device.kind in ("gpu", "gpu_instance", "nvlink"):
-        return gpus, layout.gpu_at(device.host, device.id.partition("/")[0])
+    if gpu := gpu_of(device):
+        return gpus, layout.gpu_at(device.host, gpu)
     if device.kind == "ib_port":
         return ports, layout.port_at(device.host, device.id)
     return nodes, layout.node_at.get(device.host) if device.kind == "node" else None

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import polars as pl
 
+from pipeline.gpu_parts import gpu_id
 from pipeline.job_names import base
 from pipeline.store.query.as_judged import as_judged
 from pipeline.store.query.job_runs import JobRun
@@ -54,8 +55,7 @@ def _about(row: Row, run: JobRun, hosts: Collection[str]) -> bool:
     """Whether its device is a part of the job: a GPU, an instance or link of one, a port or node of
     its hosts.
     """
-    gpu = row["device"].partition("/")[0]
-    if row["device_kind"] in ("gpu", "gpu_instance", "nvlink"):
+    if gpu := gpu_id(row["device_kind"], row["device"]):
         return gpu in run.gpus
     return row["device_kind"] in OF_A_HOST and _host(row) in hosts
 

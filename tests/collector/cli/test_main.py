@@ -277,8 +277,8 @@ def test_a_reader_of_findings_that_has_seen_enough_is_no_failure_of_ours(
     store, gpu = StoreMaker(tmp_path), Device("n1", "gpu", "GPU-1")
     xid = Event(SECOND_NS, SECOND_NS, gpu, "xid", {"code": 79, "source": "kmsg"})
     found = Finding("xid", gpu, "xid/gpu", "onset", "page", SECOND_NS, SECOND_NS, "XID 79.")
-    told = Incident("1f" * 8, gpu, "xid/gpu", "page", "NONE", SECOND_NS, (found.id,), "XID 79.")
-    store.add("n1", SECOND_NS, events=[xid], findings=[found], incidents=[told])
+    opened = Incident("1f" * 8, gpu, "xid/gpu", "page", "NONE", SECOND_NS, (found.id,), "XID 79.")
+    store.add("n1", SECOND_NS, events=[xid], findings=[found], incidents=[opened])
     store.close()
     unbuffered = f"'{sys.executable}' -u -c 'import sys; sys.path.insert(0, \"{ROOT}\"); "
     run = "from collector.cli import main; sys.exit(main())'"

@@ -135,7 +135,7 @@ def test_nobody_is_told_of_what_happens_out_of_service(out: Device) -> None:
     assert story.updates == []
 
 
-def test_nobody_is_told_of_the_links_of_a_gpu_that_is_out_of_service() -> None:
+def test_links_of_a_gpu_that_is_out_of_service_open_nothing() -> None:
     """They end at the GPU that is being swapped; those of another GPU are watched."""
     links = [Device("n1", "nvlink", f"{gpu(n).id}/4") for n in (0, 1)]
     story = Story()
