@@ -82,6 +82,8 @@ SIGNS = (
     'increase(tocsin_ib_port_link_downed_total{node="braked",device="mlx5_1"}[3s]) > 0',
     'tocsin_nvml_hung_calls_total{node="dying"} > 0',
     'tocsin_incident_active{node="dying",severity="page"}',
+    # Counted by a child at lowest priority, which a busy machine lets wait.
+    f'count(count by (node) (tocsin_store_bytes)) == {len(FAULTS)}',
     # Longer than the half hour that panels ask for, with its job beside it.
     (
         'tocsin_device_job_info{node="stalled",gpu="4"} and on (node, gpu) '
