@@ -37,6 +37,7 @@ from detectors.xid.history import DAY_NS, History, Past
 from detectors.xid.known import Known
 from detectors.xid.meaning import NVLINK4, meaning, recovery
 from detectors.xid.open_bursts import NodeBurst, OpenBursts
+from detectors.xid.programs import Programs
 from detectors.xid.remedies import MANY, Remedies
 from detectors.xid.repetition import REPEATED, suspicion_of, too_often
 from pipeline.clock import SECOND_NS, Instant
@@ -111,7 +112,7 @@ class Xid(Stateful):
     """  # noqa: E501 - an example or a table
 
     name = "xid"
-    version = 4
+    version = 5
 
     def __init__(self) -> None:
         self._columns = Columns(**Persistence.fills(1), life_ns=0, gone=False, recovery=0)
@@ -128,6 +129,7 @@ class Xid(Stateful):
             Domains(),
             Known(),
         )
+        self._programs = Programs()
         self._remedies = Remedies()
         self._now_ns = 0
 
@@ -137,6 +139,7 @@ class Xid(Stateful):
         self._now_ns = at.mono_ns
         findings = list(self._closed(at))
         self._jobs.take(observation.events, at.mono_ns)
+        self._programs.take(observation.events, at.mono_ns)
         for event in observation.events:
             if event.kind == "xid":
                 findings += self._event(event, observation.boot_id, at)
@@ -259,6 +262,7 @@ class Xid(Stateful):
             job,
             f"{boot}/{event.device.attributes.get('epoch', '')}",
             self._jobs.size(job, at.mono_ns),
+            self._programs.of(job),
         )
 
     def _times(self, gpu: Device, past: Past, at: Instant) -> int:

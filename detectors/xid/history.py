@@ -25,7 +25,7 @@ class Past:
     chip, in which job and epoch.
 
     ``epoch`` is the boot and, after a slash, the epoch of the driver; ``size`` how many GPUs the
-    job held, 0 where none is known.
+    job held, 0 where none is known; ``program`` whose it was and its name.
     """
 
     code: int
@@ -35,6 +35,7 @@ class Past:
     job: str = ""
     epoch: str = ""
     size: int = 0
+    program: str = ""
 
 
 class History:

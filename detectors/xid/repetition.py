@@ -101,13 +101,17 @@ def _program(
     device: Device, past: Past, history: History, now_ns: int, suspects: Container[Device]
 ) -> Suspicion | None:
     """Codes of programs are evidence against a GPU that alone had them, again and again: 13 on one
-    unit, the rest far more than others.
+    unit, the rest far more than others, and in more than one program where each job has this GPU
+    only.
     """
     if sum(_alike(p, past) for p in history.of(device, now_ns, DAY_NS)) < SUSPECT:
         return None
     alone = [(gpu, p) for gpu, p in _alone(history, now_ns) if _alike(p, past)]
     bursts = [p for gpu, p in alone if gpu == device]
     if len(bursts) < SUSPECT:
+        return None
+    only = all(p.size == 1 for p in bursts)  # no other GPU of the job could be struck
+    if past.code != SM_EXCEPTION and only and len({p.program for p in bursts}) < SUSPECT:
         return None
     jobs = {p.job for p in bursts}
     near = [
@@ -126,7 +130,7 @@ def _program(
         # a program that fails now here, now there returns to a GPU by chance;
         # to one unit of it hardly
         return None
-    shared = [p.job for p in bursts if p.size > 1]  # in a job of one GPU no other could be struck
+    shared = [p.job for p in bursts if p.size > 1]
     # one program that is started again proves nothing
     page = len(shared) >= PAGE_BURSTS and len(set(shared)) > 1
     words = f"{len(bursts)} bursts in 24 h" + (f", always on {past.place}" if past.place else "")

@@ -48,14 +48,15 @@ class Log(Feed):
         """Time passes, GPUs answer and ask for nothing."""
         return self.run(seconds, **({"state": 0.0, "recovery_action": 0.0} | values))
 
-    def job(self, name: str, *gpus: int) -> None:
+    def job(self, job: str, *gpus: int, **facts: str) -> None:
         """A job takes these GPUs of the node."""
         self.event(
             NODE,
             "job_started",
             source="jobs",
-            job=name,
+            job=job,
             gpus=" ".join(self.gpus[i].id for i in gpus),
+            **facts,
         )
 
     def reboot(self) -> None:

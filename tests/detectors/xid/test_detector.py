@@ -400,6 +400,51 @@ def test_a_gpu_on_which_one_user_debugs_never_pages() -> None:
     assert "page" not in {f.severity for f in log.findings}
 
 
+def failing_alone(*jobs: dict[str, str], code: int = 31, **facts: int) -> set[str]:
+    """Jobs that have GPU 3 only, one after the other, each of which fails once, half an hour apart:
+    who is suspected.
+    """
+    log = Log(period_s=60)
+    for number, about in enumerate(jobs):
+        log.job(f"4{number}", 3, **about)
+        log.xid(code, gpu=3, **facts)
+        log.quiet(900)
+        log.event(NODE, "job_ended", source="jobs", job=f"4{number}")
+        log.quiet(900)
+    return {f.device.id for f in log.findings if f.fault == REPEATED}
+
+
+MINE = {"user": "1000", "name": "serve"}
+
+
+@pytest.mark.slow
+def test_one_program_that_fails_ever_again_on_its_only_gpu_says_nothing_about_the_gpu() -> None:
+    """A pod that crashes in a loop: no other GPU could be struck, and no other program is."""
+    assert failing_alone(*[MINE] * 6) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"user": "1001", "name": "serve"},
+        {"user": "1000", "name": "train"},
+    ],
+    ids=["of another user", "of another name"],
+)
+def test_two_programs_that_fail_on_the_only_gpu_that_each_has_suspect_it(
+    other: dict[str, str],
+) -> None:
+    """What strikes every program on the GPU is the GPU's."""
+    assert failing_alone(MINE, MINE, other) == {id_(3)}
+
+
+@pytest.mark.slow
+def test_13_on_the_same_unit_suspects_the_only_gpu_of_one_program() -> None:
+    """A program has no reason to fail on one unit."""
+    assert failing_alone(MINE, MINE, code=13, gpc=2, tpc=4, sm=0) == {id_(3)}
+
+
 @pytest.mark.slow
 def test_a_jobs_size_is_that_of_now_where_names_come_back() -> None:
     """A name that other GPUs bore last week does not make the job of today
