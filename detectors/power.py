@@ -36,7 +36,10 @@ WARNING = "warning"
 LIMIT = Limit(0.10, 5.0, 10)  # ln units; proposed, so a ticket at most
 # of tensor and of memory activity: a kernel that waits for others is busy and computes nothing
 IDLE_PERCENT = 2.0
-ALIKE = 0.1  # of the median of one or the other: what runs beside it is the same work
+# Of tensor and of memory activity, from the median of peers, as a share of it and at least: a GPU
+# that is so much more or less active than they are does other work, such as requests of its own,
+# and the regression was learnt near the median.
+NEAR, AT_LEAST = 0.2, 0.03
 # Of a block, held back by a limit or by heat: then power is what is given and the clock follows, as
 # good as each die is.
 REASONS, HELD = ("power_cap", "sw_thermal", "hw_thermal", "hw_power_brake"), 0.05
@@ -76,8 +79,7 @@ PAGE = Page(
 class Power(Blockwise):
     """A ticket when a working GPU draws 10 % less for ten minutes than its clock and activity, its
     peers and its past imply. Nothing is said while a limit or heat holds back its clocks, or those
-    of most of its peers, and where jobs are not known only while most GPUs of a node are as active
-    as its median.
+    of most of its peers, or while it is less or more active than its peers.
 
     It ends after five blocks within half of that. What is accepted: another job, and a setting that
     was changed (power limit, clock lock, MIG), begin a new baseline; another load is what all peers
@@ -88,7 +90,7 @@ class Power(Blockwise):
     """
 
     name = "power"
-    version = 4
+    version = 5
 
     def __init__(self) -> None:
         names = ("watts", "used", "held", *CAUSES)
@@ -137,13 +139,12 @@ class Power(Blockwise):
                 self._peers.centred(np.log(means[name]), means["used"]).d
                 for name in ("watts", "clock")
             )
-        others = [
-            or_else(self._peers.centred(means[name], means["used"]).d)
-            for name in ("tensor", "dram")
-        ]
-        x = np.stack([clock, *others])
-        activity = ((means[name], ALIKE) for name in ("tensor", "dram"))
-        other = self._held(means) | ~self._peers.in_step(means["used"], *activity)
+        causes, other = [clock], self._held(means)
+        for name in ("tensor", "dram"):
+            d = or_else(self._peers.centred(means[name], means["used"]).d)
+            other |= np.abs(d) > np.fmax(AT_LEAST, NEAR * (means[name] - d))
+            causes.append(d)
+        x = np.stack(causes)
         y = np.where(other, np.nan, p - self._model.predict(x))
         judged = self._lanes.judge(y)
         yield from self._report(judged, at)

@@ -51,12 +51,18 @@ REASONS = ("hw_thermal", "hw_power_brake", "sw_thermal")
 # are below it. One that lost its clock draws less. Half of what lies between equal power and the 45
 # % of the limit that a kernel that waits draws at most (detectors/hang/activity.py).
 WORKS_MORE = 0.4
+# At the power limit the clock is that of the work, which is another for each expert or request; a
+# GPU that lost its clock draws less: 12 % of the clock is more than 12 % of the power.
+AT_LIMIT = 0.9  # of the limit
+# A kernel that waits for others computes nothing, and its clocks are free where those of work are
+# capped: an hour of it is no pace to compare work with. Such kernels draw 20 to 45 % of the limit,
+# by model (detectors/hang/activity.py), which light work does too: where tensor and memory activity
+# are not read, only the least counts.
+WAITS_PERCENT, WAITS_POWER, WAITS_POWER_ALONE = 2.0, 0.5, 0.3  # of activity; of the limit
 # Where jobs are not known a node counts as one, and may serve many. Training draws alike on all
-# GPUs, but for what silicon does (15 % where clocks are free); servers of requests do not. At the
-# power limit the clock is that of the work, which is another for each; a GPU that lost its clock
-# draws less: 12 % of the clock is more than 12 % of the power.
-ALIKE, AT_LIMIT = 0.2, 0.9  # ln units; of the limit
-MEANS = ("d", "level", "power", "used", *REASONS)
+# GPUs, but for what silicon does (15 % where clocks are free); servers of requests do not.
+ALIKE = 0.2  # ln units
+MEANS = ("d", "level", "power", "used", "active", *REASONS)
 NO_LEVEL, TICKET_LEVEL, PAGE_LEVEL = 0, 1 + RANK["ticket"], 1 + RANK["page"]
 
 
@@ -91,11 +97,12 @@ class Straggler(Blockwise):
     A page after three blocks 7 % below its own baseline among them, a ticket after five 5 % below,
     after ten 10 % below its place in earlier jobs, or after several short excursions; in any case
     only while it is behind the median, where it holds the job up. Blocks in which throttling
-    explains the loss are left to its detector; those in which it works while its peers wait are no
-    comparison. It ends after five blocks within half of the limit.
+    explains the loss are left to its detector; those in which it works while its peers wait, or is
+    at its power limit, where the clock is that of its work, are no comparison. It ends after five
+    blocks within half of the limit.
 
-    Where jobs are not known, a node is compared within while most of its GPUs draw alike, and a GPU
-    at its power limit is not judged: servers of requests are no peers.
+    Where jobs are not known, a node is compared within while most of its GPUs draw alike: servers
+    of requests are no peers.
 
     What is accepted: another job, and a setting that was changed (clock lock, power limit, MIG),
     begin a new baseline at once; a level of the peers that moved by 2.5 %, as a lock that cannot be
@@ -106,7 +113,7 @@ class Straggler(Blockwise):
     """
 
     name = "straggler"
-    version = 6
+    version = 7
 
     def __init__(self) -> None:
         # history: a bit per block of the last 60, the newest is bit 0: it and the one before are an
@@ -145,7 +152,15 @@ class Straggler(Blockwise):
             self._means.drop(centred.dropped)
         duties = {name: columns.wide(duty(frame, name)) for name in REASONS}
         power = columns.wide(reading(frame, "power_milliwatts"))
-        self._means.add(d=centred.d, level=clock - centred.d, power=power, used=used, **duties)
+        active = np.fmax(
+            *(
+                columns.wide(reading(frame, f"{name}_activity_percent"))
+                for name in ("tensor", "dram")
+            )
+        )
+        self._means.add(
+            d=centred.d, level=clock - centred.d, power=power, used=used, active=active, **duties
+        )
 
     def _next_job(self, rows: NDArray[np.bool_]) -> None:
         self._means.drop(rows)
@@ -181,20 +196,23 @@ class Straggler(Blockwise):
 
     def _usable(self, means: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         """Distance from the peers, (row,), NaN where the block is no evidence: its level is not the
-        usual one, a reason explains it, or it does more than its peers.
+        usual one, a reason explains it, it waits, or it does more than its peers.
         """
-        here, moved = self._regime.step(means["level"])
+        limit = self._columns["settings"][SETTINGS.index("power_limit_enforced_milliwatts")]
+        draws, active = means["power"], means["active"]
+        little = np.where(np.isnan(active), WAITS_POWER_ALONE, WAITS_POWER) * limit
+        waits = (draws < little) & ~(active >= WAITS_PERCENT)
+        here, moved = self._regime.step(np.where(waits, np.nan, means["level"]))
         if any_true(moved):
             self._next_job(moved)
         held = np.fmax.reduce([means[name] for name in REASONS])
         loss = -np.expm1(self._lanes.job.residual(means["d"]))
         explained = held > np.fmax(MIN_DUTY, EXPLAINS * loss)
         with np.errstate(divide="ignore", invalid="ignore"):
-            power = np.log(means["power"])
+            power = np.log(draws)
         more = self._peers.centred(power, means["used"]).d
         explained |= more > WORKS_MORE
-        limit = self._columns["settings"][SETTINGS.index("power_limit_enforced_milliwatts")]
-        explained |= self._peers.assumed & (means["power"] > AT_LIMIT * limit)
+        explained |= draws > AT_LIMIT * limit
         explained |= ~self._peers.in_step(means["used"], (power, ALIKE))
         return np.where(here & ~explained, means["d"], np.nan)
 

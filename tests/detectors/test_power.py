@@ -61,27 +61,35 @@ def test_fifteen_percent_less_is_a_ticket_within_the_hour(node: Feed) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("known", [False, True])
-def test_servers_beside_each_other_are_no_peers_where_jobs_are_not_known(*, known: bool) -> None:
-    """Eight servers of requests, each with a load of its own, share no law of power."""
+@pytest.mark.parametrize(
+    ("loads", "found"),
+    [
+        ([1.0, 1.0, 0.6, 0.6, 0.6, 0.35, 0.35, 0.35], False),
+        ([0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 1.0, 0.35], True),
+    ],
+)
+def test_only_a_gpu_as_active_as_its_peers_is_compared_with_them(
+    loads: list[float], *, known: bool, found: bool
+) -> None:
+    """Servers of requests, each with a load of its own, share no law of power."""
     feed = Feed(Power())
     if known:
         gpus = " ".join(gpu.id for gpu in feed.gpus)
         at = Device("n1", "node", "n1")
         feed.event(at, "job_started", source="jobs", job="1", gpus=gpus, hosts=1)
-    loads = np.array([1.0, 1.0, 0.6, 0.6, 0.6, 0.6, 0.35, 0.35])
 
     def serve(less: float) -> dict[str, Number | list[Number]]:
         """Of the sixth other requests, which need less."""
         given = work(less=less)
         watts = np.array(given["energy_millijoules"]) * loads
-        tensor = 50.0 * loads
+        tensor = 50.0 * np.array(loads)
         return given | {
             "energy_millijoules": watts.tolist(),
             "tensor_activity_percent": tensor.tolist(),
         }
 
     assert feed.run(3600, **serve(0.0)) == []
-    assert bool(feed.run(3600, **serve(0.15))) == known
+    assert bool(feed.run(3600, **serve(0.15))) == found
 
 
 @pytest.mark.slow

@@ -190,16 +190,14 @@ def test_a_rank_that_works_alone_at_its_power_limit_is_no_straggler(
     [
         ([300, 300, 300, 420, 420, 420, 620, 620], False, False),  # servers of three kinds
         ([300, 300, 300, 420, 420, 420, 620, 620], True, True),
-        ([690] * 8, False, False),  # at the limit of 700 W: the clock is that of the work
-        ([690] * 8, True, True),
-        ([640] * 5 + [530] + [640] * 2, False, True),  # it lost its clock, and draws less
+        ([640] * 5 + [530] + [640] * 2, False, True),
     ],
 )
 def test_servers_beside_each_other_are_no_peers_where_jobs_are_not_known(
     watts: list[float], *, known: bool, found: bool
 ) -> None:
     """A node counts as one job then; a server of requests that gets more of them, or other ones,
-    has another clock at its power limit, and delays nobody.
+    delays nobody.
     """
     power: dict[str, Number | list[Number]] = {
         "power_milliwatts": [1000 * each for each in watts],
@@ -210,6 +208,62 @@ def test_servers_beside_each_other_are_no_peers_where_jobs_are_not_known(
         start(feed, "1")
     assert feed.run(3600, **work() | power) == []
     assert bool(feed.run(1800, **work(lost=0.10) | power)) == found
+
+
+@pytest.mark.parametrize(("slow_w", "found"), [(690, False), (560, True)])
+@pytest.mark.parametrize("known", [False, True])
+def test_the_clock_at_the_power_limit_is_that_of_the_work(
+    slow_w: float, *, known: bool, found: bool
+) -> None:
+    """An expert with more tokens than the others has a lower clock at 690 of 700 W; a GPU that lost
+    its clock draws less.
+    """
+    watts: list[Number] = [690_000] * len(SPREAD)
+    watts[SLOW] = 1000 * slow_w
+    power: dict[str, Number | list[Number]] = {
+        "power_milliwatts": watts,
+        "power_limit_enforced_milliwatts": 700_000,
+    }
+    feed = Feed(Straggler())
+    if known:
+        start(feed, "1")
+    assert feed.run(3600, **work()) == []
+    assert bool(feed.run(1800, **work(lost=0.10) | power)) == found
+
+
+WAITS: tuple[dict[str, Number], ...] = (
+    {"tensor_activity_percent": 0.0, "dram_activity_percent": 0.5, "power_milliwatts": 250_000},
+    {"power_milliwatts": 150_000},  # what it computes is not read
+)
+
+
+@pytest.mark.parametrize("wait", WAITS, ids=["activity", "power"])
+def test_an_hour_of_waiting_is_no_pace_to_compare_work_with(wait: dict[str, Number]) -> None:
+    """One rank of another node evaluates: all GPUs of this one wait in a kernel, at free clocks,
+    all alike, and then work again as each did before, all a little faster.
+    """
+    feed = Feed(Straggler())
+    limit: dict[str, Number | list[Number]] = {"power_limit_enforced_milliwatts": 700_000}
+    does = {name: 60.0 for name in wait if name.endswith("percent")}
+    working = limit | does | {"power_milliwatts": 500_000}
+    uneven = FULL_MHZ * (1 + np.array([*SPREAD[:-1], -0.12]))
+    for level in (0.97, 0.98):
+        clocks: list[Number] = (level * uneven).tolist()
+        assert feed.run(3600, **work(sm_clock_megahertz=clocks) | working) == []
+        assert feed.run(3600, **work(sm_clock_megahertz=FULL_MHZ) | limit | wait) == []
+
+
+def test_work_without_tensor_cores_that_leaves_memory_alone_is_compared() -> None:
+    """Single precision from registers: no activity that is read, and the power of work."""
+    feed = Feed(Straggler())
+    does: dict[str, Number | list[Number]] = {
+        "tensor_activity_percent": 0.0,
+        "dram_activity_percent": 0.5,
+        "power_milliwatts": 500_000,
+        "power_limit_enforced_milliwatts": 700_000,
+    }
+    assert feed.run(3600, **work() | does) == []
+    assert feed.run(1800, **work(lost=0.10) | does)
 
 
 def test_single_low_readings_are_silent_where_two_make_a_minute() -> None:

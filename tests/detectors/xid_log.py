@@ -48,7 +48,7 @@ class Log(Feed):
         """Time passes, GPUs answer and ask for nothing."""
         return self.run(seconds, **({"state": 0.0, "recovery_action": 0.0} | values))
 
-    def job(self, job: str, *gpus: int, **facts: str) -> None:
+    def job(self, job: str, *gpus: int, **facts: Any) -> None:
         """A job takes these GPUs of the node."""
         self.event(
             NODE,
