@@ -11,8 +11,10 @@ from evaluation.independent.interface import Family, World
 from evaluation.independent.site import plan
 from evaluation.independent.site.cluster import PER_NODE, Cluster, build
 from evaluation.independent.site.faults import Breaker, Trouble
+from evaluation.independent.site.interrupted import interrupted
 from evaluation.independent.site.life import Life, Site
 from evaluation.independent.site.manners import manners
+from evaluation.independent.site.requests import served
 from evaluation.independent.site.room import furnish
 from evaluation.independent.site.too_hot import too_hot
 
@@ -44,7 +46,8 @@ class Recipe:
         self._break(source, Breaker(source, cluster, planned, trouble), lasts)
         how = manners(source, float(source.choice(self.periods)), lasts)
 
-        works, effects, events = planned.works, trouble.effects, trouble.events
+        works, effects = planned.works, trouble.effects
+        events = [*planned.events, *trouble.events]
         site = Site(cluster, room, works, effects, events, how, lasts)
         faults = sorted((*trouble.faults, *too_hot(site)), key=lambda fault: fault.since_s)
         return World(
@@ -133,5 +136,27 @@ FAMILIES: Mapping[str, Family] = {
         1.5,
         3,
         Recipe(1.5, (10.0,), kinds=("stall",), cases=3),
+    ),
+    "I07": Family(
+        "healthy: servers of requests of several roles on a node; of half of them no job is known",
+        NODES,
+        2.0,
+        0,
+        Recipe(2.0, (10.0, 20.0, 30.0), served),
+    ),
+    "I08": Family(
+        "healthy: trainings that wait for evaluations and data, experts, a user's faulty kernel",
+        NODES,
+        2.0,
+        0,
+        Recipe(2.0, (10.0, 20.0, 30.0), interrupted),
+    ),
+    "I09": Family(
+        "slow GPUs in trainings that wait for evaluations and data",
+        NODES,
+        1.5,
+        6,
+        Recipe(1.5, (10.0, 15.0), interrupted, ("slow_gpu",), 6),
+        "node",
     ),
 }

@@ -136,6 +136,7 @@ class Breaker:
 
     def slow_gpu(self, gpu: int, at_s: float) -> None:
         """Slower at the same work, and no reason is given."""
+        at_s = self._while_it_works(gpu, at_s, 1500)
         end = at_s + between(self.source, 1.5 * HOUR_S, 5 * HOUR_S)
         self._effect("slow", (gpu,), at_s, end, self.source.uniform(0.12, 0.45))
         uuid = self.cluster.gpus[gpu].id
@@ -213,6 +214,15 @@ class Breaker:
         job = self.plan.jobs[number]
         members = tuple(sorted({self.cluster.gpus[g].host for g in work.gpus}))
         self._fault(Fault("", "hang", "page", "job", job.id, at_s, end, 900, members))
+
+    def _while_it_works(self, gpu: int, at_s: float, lasts_s: float) -> float:
+        """That time, or one minute after the waits of its training that are near."""
+        works = (work for work in self.plan.works if isinstance(work, Training))
+        waits = [w for work in works if gpu in work.gpus for w in work.waits]
+        for first, last in sorted(waits):
+            if first - lasts_s < at_s < last:
+                at_s = last + 60
+        return at_s
 
     def _effect(
         self, kind: str, of: tuple[int, ...], start: float, end: float, size: float = 0.0

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from evaluation.independent.interface import Job
+from evaluation.independent.interface import Event, Job
 from evaluation.independent.site.cluster import PER_NODE, Cluster
 from evaluation.independent.site.draw import between
 from evaluation.independent.site.work import Habits, Indices, Notebook, Serving, Training, Work
@@ -18,10 +18,11 @@ RETRY_S = 660.0  # a failed job starts again after eleven minutes (median of a p
 
 @dataclass
 class Plan:
-    """Works with their jobs, in the same order."""
+    """Works with their jobs, in the same order, and what happens in healthy ones."""
 
     works: list[Work]
     jobs: list[Job]
+    events: list[Event] = field(default_factory=list)
 
     def add(self, cluster: Cluster, work: Work, name: str, outcome: str = "completed") -> None:
         """One more."""

@@ -81,6 +81,11 @@ class Training:
     stalls: Sequence[tuple[float, float]] = ()  # stands still, which is a fault
     stuck_spins: bool = True
 
+    @property
+    def waits(self) -> Sequence[tuple[float, float]]:
+        """Long waits that are no save: nothing that breaks in one shows before its end."""
+        return ()
+
     def fill(self, load: Load, now: Now) -> None:
         """Shares of each phase."""
         if any(a <= now.at_s < b for a, b in self.stalls):

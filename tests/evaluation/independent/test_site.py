@@ -110,6 +110,36 @@ def test_a_job_that_stands_still_does_no_work() -> None:
     assert np.nanmax(after) == 0
 
 
+@pytest.mark.slow
+def test_of_some_nodes_no_job_is_known_though_their_gpus_work() -> None:
+    """Servers of requests without a scheduler, beside nodes with one."""
+    world = world_of("I07")
+    known = {uuid for job in world.jobs for uuid in job.gpus}
+    gpus = [device for device in world.devices if device.kind == "gpu"]
+    busy = np.array([column(t, "gpu", "gpu_utilization_percent") for t in _first(world, 60)]) > 0
+    work = {gpu.host for gpu, works in zip(gpus, busy.any(axis=0), strict=True) if works}
+    assert 0 < len({gpu.host for gpu in gpus if gpu.id in known} & work) < len(work)
+
+
+@pytest.mark.slow
+def test_while_one_rank_evaluates_all_others_wait_in_a_kernel() -> None:
+    """Busy to the driver, and no tensor core of theirs is active."""
+    world = world_of("I08")
+    found = 0
+    for tick in islice(world.ticks(), 0, None, 20):
+        tensor = column(tick, "gpu", "tensor_activity_percent")
+        busy = column(tick, "gpu", "gpu_utilization_percent")
+        for job in world.jobs:
+            rows = [n for n, device in enumerate(world.devices) if device.id in job.gpus]
+            if job.start_s + 3600 < tick.at_s < job.end_s and tensor[rows[0]] > 0:
+                found += bool((tensor[rows[1:]] == 0).all() and (busy[rows[1:]] == 100).all())
+    assert found > 10
+
+
+def _first(world: World, number: int) -> list[Tick]:
+    return list(islice(world.ticks(), number))
+
+
 def test_the_noise_has_a_long_memory() -> None:
     """The mean of a minute keeps about 0.83 of the deviation of a second, that of an hour 0.53: as
     the samples of a published cluster do (AcmeTrace).
