@@ -100,7 +100,7 @@ class IbLink(Stateful):
     """
 
     name = "ib_link"
-    version = 4
+    version = 5
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -244,7 +244,9 @@ class IbLink(Stateful):
                 else np.zeros(len(role), np.bool_)
             )
             usual[name] = np.where(known, median[role], usual[name]) if len(count) else usual[name]
-        return usual["rate"], active & ((rate < usual["rate"]) | (width < usual["width"]))
+        # fewer lanes that are faster each carry as much: 2X HDR or NDR in place of 4X EDR or HDR
+        fewer = (width < usual["width"]) & ~(rate >= usual["rate"])
+        return usual["rate"], active & ((rate < usual["rate"]) | fewer)
 
     def _report(
         self, usual: NDArray[np.float64], read: NDArray[np.bool_], at: Times
@@ -332,7 +334,8 @@ class IbLink(Stateful):
             float(columns["rate"][row]),
             float(columns["best_rate"][row]),
         )
-        lost = rate < best or columns["width"][row] < columns["best_width"][row]
+        fewer = columns["width"][row] < columns["best_width"][row]
+        lost = rate < best or (fewer and not rate >= best)
         was = f"it was linked at {gigabits(best)} before" if lost else "it was no faster before"
         return Verdict(
             SLOW,

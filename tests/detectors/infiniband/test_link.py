@@ -212,6 +212,14 @@ def test_half_the_lanes_are_a_page(node: PortFeed) -> None:
     assert "400 Gb/s before" in findings[0].evidence[1]
 
 
+@pytest.mark.parametrize("rate", [NDR, 2 * NDR])
+def test_fewer_lanes_that_carry_as_much_are_no_slow_link(rate: float) -> None:
+    """A port that was recabled from 4X EDR to HDR100 (2X HDR), or from 4X HDR to 2X NDR or XDR."""
+    feed = PortFeed(IbLink(), RAILS[:2])
+    feed.run(300)
+    assert feed.run(300, rate_bits_per_second=rate, width_lanes=2) == []
+
+
 def test_a_port_that_was_always_slower_than_its_role_is_a_ticket_and_without_a_role_a_record() -> (
     None
 ):
