@@ -157,14 +157,16 @@ def test_errors_that_both_counters_show_are_counted_once(feed: PortFeed) -> None
     pytest.fail("one error a minute was not reported")
 
 
-def test_roce_ports_are_judged_by_their_bad_frames() -> None:
-    """Regression: an Ethernet port without a symbol counter is not skipped."""
+@pytest.mark.parametrize("symbol_errors", [None, 0])
+def test_roce_ports_are_judged_by_their_bad_frames(symbol_errors: int | None) -> None:
+    """Regression: an Ethernet port without a symbol counter, or whose counter never moves (mlx5),
+    is not skipped.
+    """
     port = a_port("n1", link_layer="Ethernet")
     feed = PortFeed(IbBer(), [port], period_s=60.0)
-    feed.run(HOUR, net_receive_crc_errors=0)
-    assert open_findings(feed.run(HOUR, net_receive_crc_errors=3)) == [
-        ("ib_port", port.id, "ib_ber", "page")
-    ]
+    feed.run(HOUR, net_receive_crc_errors=0, symbol_errors=symbol_errors)
+    findings = feed.run(HOUR, net_receive_crc_errors=3, symbol_errors=symbol_errors)
+    assert open_findings(findings) == [("ib_port", port.id, "ib_ber", "page")]
 
 
 @pytest.mark.slow
