@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from detectors.infiniband.ports import SWITCH_PORTS, Links, Twins, is_active, port_name
+from detectors.infiniband.ports import ABSENT, SWITCH_PORTS, Links, Twins, is_active, port_name
 from detectors.kit.block_clock import Seconds, StepClock
 from detectors.kit.columns import Columns, Ring, rows_where
 from detectors.kit.elapsed import Elapsed
@@ -57,15 +57,16 @@ class IbFlap(Stateful):
     """Counts the times a link was lost, by ``link_downed`` at both ends or by its state; three
     in six hours are a page.
 
-    Boots, switches that reboot and maintenance do not count. Where both ends are seen, both
-    counters must have moved, and the node's end reports the link. It ends after six clean hours,
-    and starts to count again.
+    Boots, switches that reboot, adapters that go and maintenance do not count. Where both ends are
+    seen, both counters must have moved, and the node's end reports the link. It ends after six
+    clean hours, and starts to count again.
 
     >>> IbFlap().name
     'ib_flap'
     """
 
     name = "ib_flap"
+    version = 2
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -108,12 +109,12 @@ class IbFlap(Stateful):
         self._links.look(columns.devices)
         state = columns.wide(frame.gauge("state"))
         seen, active = np.isfinite(state), is_active(state)
+        off = seen & ~active & (state != ABSENT)  # an adapter that goes takes no link down
         rose = self._twins.increase(frame) > 0
         columns["downed_ns"] = np.where(rose, columns.each(at.mono_ns), columns["downed_ns"])
-        left = seen & ~active & columns["up"]
-        columns["open"] |= rose | left
+        columns["open"] |= rose | (off & columns["up"])
         columns["away_s"] = np.where(
-            columns["open"] & seen & ~active, columns["away_s"] + seconds, columns["away_s"]
+            columns["open"] & off, columns["away_s"] + seconds, columns["away_s"]
         )
         columns["calm_s"] = np.where(
             seen, np.where(active & ~rose, columns["calm_s"] + seconds, 0.0), columns["calm_s"]

@@ -8,7 +8,7 @@ from detectors.infiniband.flap import IbFlap
 from pipeline.finding import Finding
 from pipeline.frame import Device
 from tests.detectors.feed import open_findings
-from tests.detectors.port_feed import DOWN, PortFeed, a_link, a_port
+from tests.detectors.port_feed import ABSENT, DOWN, PortFeed, a_link, a_port
 
 HOUR, DAY = 3600, 86400
 PORT = a_port("n1")
@@ -122,6 +122,17 @@ def test_a_switch_that_reboots_takes_its_ports_down_and_none_of_them_flaps() -> 
     ports = [end for n in range(12) for end in a_link(f"n{n}")]
     feed = feed_of(*ports)
     findings = [f for _ in range(3) for f in flap(feed, *ports, down_s=120)]
+    assert findings == []
+
+
+def test_a_driver_that_is_loaded_again_is_no_flap() -> None:
+    """Three times the adapter is away for 40 s, and then its link trains for 10 s."""
+    feed = feed_of(PORT)
+    findings: list[Finding] = []
+    for _ in range(3):
+        findings += feed.run(40, state=ABSENT)
+        findings += feed.run(10, state=DOWN, link_downed=0)
+        findings += feed.run(200, link_downed=0)
     assert findings == []
 
 
