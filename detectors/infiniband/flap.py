@@ -36,7 +36,7 @@ FAULT = "ib_flap"
 PAGE = Page(
     formula=(
         "3 losses of the link within 6 h are a page, 5 within 7 days a ticket; one loss moves "
-        "link_downed at both ends"
+        "link_downed at both ends, on Ethernet the carrier, or lasts 25 s"
     ),
     sources=("gpud, InfiniBand flap check, github.com/leptonai/gpud",),
     shows=port_columns("link_downed", "state"),
@@ -54,8 +54,8 @@ PAGE = Page(
 
 
 class IbFlap(Stateful):
-    """Counts the times a link was lost, by ``link_downed`` at both ends or by its state; three
-    in six hours are a page.
+    """Counts the times a link was lost, by ``link_downed`` at both ends, by the carrier of an
+    Ethernet port or by its state; three in six hours are a page.
 
     Boots, switches that reboot, adapters that go and maintenance do not count. Where both ends are
     seen, both counters must have moved, and the node's end reports the link. It ends after six
@@ -66,7 +66,7 @@ class IbFlap(Stateful):
     """
 
     name = "ib_flap"
-    version = 2
+    version = 3
 
     def __init__(self) -> None:
         self._columns = Columns(
@@ -76,7 +76,7 @@ class IbFlap(Stateful):
             counted=False,  # and was counted
             away_s=0.0,
             calm_s=0.0,
-            downed_ns=0,  # when link_downed rose last
+            downed_ns=0,  # when link_downed rose last, or the carrier changed
             events=Ring(SLOW, 0),  # when the last events were, the newest first; 0 is none
         )
         self._clock, self._elapsed, self._standing = (
@@ -110,9 +110,11 @@ class IbFlap(Stateful):
         state = columns.wide(frame.gauge("state"))
         seen, active = np.isfinite(state), is_active(state)
         off = seen & ~active & (state != ABSENT)  # an adapter that goes takes no link down
+        lost = off & columns["up"]
         rose = self._twins.increase(frame) > 0
+        rose |= self._carrier_changed(frame) & (columns["open"] | lost)
         columns["downed_ns"] = np.where(rose, columns.each(at.mono_ns), columns["downed_ns"])
-        columns["open"] |= rose | (off & columns["up"])
+        columns["open"] |= rose | lost
         columns["away_s"] = np.where(
             columns["open"] & off, columns["away_s"] + seconds, columns["away_s"]
         )
@@ -125,6 +127,16 @@ class IbFlap(Stateful):
         columns.reset(over, "open", "counted", "away_s")
         yield from self._end(at)
         yield from self._standing.due(at)
+
+    def _carrier_changed(self, frame: Frame) -> NDArray[np.bool_]:
+        """Where an Ethernet port's net device lost or regained its carrier: link_downed is missing
+        there or, with mlx5, at 0. Settings of the net device change the carrier for a moment too:
+        it counts with a state that was seen down.
+        """
+        if not any_true(frame.counter("net_carrier_changes")[1]):
+            return np.zeros(len(self._columns), np.bool_)
+        changed: NDArray[np.bool_] = self._columns.wide(frame.increase("net_carrier_changes")) > 0
+        return changed
 
     def _count(self, active: NDArray[np.bool_], at: Times) -> Iterator[Finding]:
         columns, links = self._columns, self._links

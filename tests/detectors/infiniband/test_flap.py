@@ -83,6 +83,34 @@ def test_a_flap_that_no_counter_saw_counts_by_its_state() -> None:
     assert [f for _ in range(6) for f in flap(feed, PORT, down_s=20, counts=())] == []
 
 
+def roce_flap(feed: PortFeed, *, down_s: int) -> list[Finding]:
+    """The carrier goes and comes back; link_downed of a RoCE port of mlx5 stays 0."""
+    own = {"link_downed": 0, "net_carrier_changes": 0}
+    findings = feed.once(None, **own | {"net_carrier_changes": 1, "state": DOWN if down_s else 4})
+    for _ in range(down_s - 1):
+        findings += feed.once(None, **own, state=DOWN)
+    return findings + feed.once(None, **own | {"net_carrier_changes": 1})
+
+
+@pytest.mark.parametrize(("down_s", "left"), [(5, PAGE), (0, [])])
+def test_the_carrier_of_a_roce_port_counts_with_its_state(
+    down_s: int, left: list[tuple[str, str, str, str]]
+) -> None:
+    """Down for five seconds, three times, is a page; a carrier that is off for a moment, as when
+    the MTU is set, is none.
+    """
+    port = a_port("n1", link_layer="Ethernet")
+    feed = PortFeed(IbFlap(), [port], period_s=1)
+    feed.run(20, link_downed=0, net_carrier_changes=0)
+    findings: list[Finding] = []
+    for _ in range(3):
+        findings += roce_flap(feed, down_s=down_s)
+        feed.period_s = 10
+        findings += feed.run(120, link_downed=0, net_carrier_changes=0)
+        feed.period_s = 1
+    assert open_findings(findings) == left
+
+
 def test_both_ends_make_one_finding_of_the_nodes_end() -> None:
     """The link, not two nodes: the switch's end says nothing of its own."""
     feed = feed_of(*ENDS)
