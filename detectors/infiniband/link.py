@@ -57,6 +57,7 @@ RELOAD, MIN_PORTS = 0.5, 2
 DOWN, GONE, SLOW, OFF = "ib/link_down", "ib/adapter_gone", "ib/slow_link", "ib/port_disabled"
 INSTEAD = {DOWN: "off_s", OFF: "down_s"}  # what ends them when it lasts, beside health
 DISABLED = 3  # PortPhysicalState, IBTA volume 1, 14.2.5.6
+UNCONFIGURED = (2, 3)  # PortState init and armed: what is next is the subnet manager's to do
 
 
 PAGE = Page(
@@ -69,7 +70,10 @@ PAGE = Page(
     sources=(f"{IBTA}: PortInfo", "gpud, InfiniBand check, github.com/leptonai/gpud"),
     shows=port_columns("state", "rate_bits_per_second", "width_lanes"),
     needs=Needs(30.0, (("ib_port.state",),)),
-    next_step="Check the cable at both ends; where a leaf switch is named, the switch.",
+    next_step=(
+        "Check the cable at both ends; where a leaf switch is named, the switch; of a port that is "
+        "init or armed, the subnet manager."
+    ),
     clears=(
         "After a minute at full width and rate, or in which the port is not expected to be up; a "
         "port that is down also when it turns out to be disabled, and the other way round. A "
@@ -100,10 +104,11 @@ class IbLink(Stateful):
     """
 
     name = "ib_link"
-    version = 5
+    version = 6
 
     def __init__(self) -> None:
         self._columns = Columns(
+            state=np.nan,  # the last one read
             active=False,  # was active once
             best_rate=0.0,
             best_width=0.0,
@@ -153,6 +158,7 @@ class IbLink(Stateful):
         if any_true(booted):
             columns.reset(booted, "down_s", "off_s", "absent_s", "together")
         state, declared = columns.wide(frame.gauge("state")), columns.wide(frame.gauge("expected"))
+        columns["state"] = np.where(np.isfinite(state), state, columns["state"])
         expected = np.where(np.isfinite(declared), declared == 1, columns["active"])
         active = is_active(state)
         # A switch's port is down when its node is off: it is judged while
@@ -279,7 +285,8 @@ class IbLink(Stateful):
                 used = self._used(port)
                 # Under a job it is reported each time: what stopped the job is no flicker.
                 stops = "job" in used.attributes and self._standing.get(used, DOWN) is None
-                verdict = _down(used, columns["down_s"][row])
+                configured = columns["state"][row] not in UNCONFIGURED
+                verdict = _down(used, columns["down_s"][row], configured=configured)
                 yield from self._standing.holds(used, verdict, at, since_ns, recurred=stops)
             elif off[row]:
                 yield from self._standing.holds(port, _off(port, columns["off_s"][row]), at)
@@ -443,14 +450,20 @@ def _gone(port: Device, seconds: float) -> Verdict:
     )
 
 
-def _down(port: Device, seconds: float) -> Verdict:
+def _down(port: Device, seconds: float, *, configured: bool) -> Verdict:
     job = port.attributes.get("job", "")
     under = f" under job {job}" if job else ""
+    summary = f"{port_name(port)} is down{under}: check cable, transceivers and the switch port."
+    if not configured:
+        summary = (
+            f"{port_name(port)} is not active{under} although its link is up: check that the "
+            "subnet manager runs and does not isolate the port."
+        )
     return Verdict(
         DOWN,
         "page" if seconds >= GONE_S else "ticket",
         "CONTACT_SUPPORT",
-        f"{port_name(port)} is down{under}: check cable, transceivers and the switch port.",
+        summary,
         (f"not active for {seconds:.0f} s while its node is up",),
     )
 

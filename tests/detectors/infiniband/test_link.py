@@ -100,6 +100,16 @@ def test_a_port_that_stays_down_is_a_ticket_after_four_minutes_and_a_page_after_
 
 
 @pytest.mark.slow
+def test_a_port_that_waits_for_the_subnet_manager_sends_nobody_to_its_cable(
+    node: PortFeed,
+) -> None:
+    """State init: its link is up. Once the link is lost it is the cable, in the same finding."""
+    waits = node.run(300, own(ONE, state=INIT))
+    assert "subnet manager" in waits[0].summary
+    assert "cable" not in waits[0].summary
+    assert "cable" in node.run(600, own(ONE, state=DOWN))[-1].summary
+
+
 def test_a_port_that_was_never_up_is_silent() -> None:
     """Regression: a management adapter set to InfiniBand is no permanent alarm."""
     feed = PortFeed(IbLink(), [a_port("n1", 8)])
