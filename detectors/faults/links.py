@@ -136,9 +136,14 @@ FAULTS = (
         inspect="Check the partitions of Fabric Manager, the slot and the firmware of the GPU",
         strength=Strength.LINK,
     ),
-    IB.sub("link_down", "page", "CONTACT_SUPPORT"),
+    IB.sub(
+        "link_down",
+        "page",
+        "CONTACT_SUPPORT",
+        inspect=f"{CABLE}, or the subnet manager where the link is up",
+    ),
     IB.sub("slow_link", "page", "CONTACT_SUPPORT"),
-    IB.sub("switch_down", "page", "CONTACT_SUPPORT"),
+    IB.sub("switch_down", "page", "CONTACT_SUPPORT", inspect="Check the switch and its power"),
     IB.sub("port_disabled", "record", "NONE", origin="site"),
     IB.sub("adapter_gone", "page", "RESTART_BM", shared=OF_NODE),
     *(
@@ -152,8 +157,14 @@ FAULTS = (
             "CONTACT_SUPPORT",
             detectors=("ib_adapter",),
             shared=OF_NODE,
+            inspect=inspect,
         )
-        for reason in ("temperature", "power", "cable", "unknown")
+        for reason, inspect in (
+            ("temperature", "Check the cooling of the adapter"),
+            ("power", "Check the slot of the adapter and its power"),
+            ("cable", CABLE),
+            ("unknown", "Check the adapter and the kernel log"),
+        )
     ),
     IB.sub("errors", "ticket", "CONTACT_SUPPORT", "NONE", detectors=("ib_errors",)),
     IB.sub(

@@ -32,7 +32,7 @@ def reason(fault: str, action: Action, severity: Severity) -> str:
 
     >>> reason("gpu_lost", "RESTART_BM", "page")
     'Drain the node and power-cycle it: a GPU that left the PCI bus comes back only with the power of its node.'
-    >>> reason("ib/link_down", "CONTACT_SUPPORT", "page")
+    >>> reason("ib/slow_link", "CONTACT_SUPPORT", "page")
     'Check the cable and both its connectors: a port that is down or slow holds up every rank of the job behind it.'
     """  # noqa: E501 - an example or a table
     row = fault_of(fault)

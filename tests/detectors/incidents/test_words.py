@@ -59,3 +59,20 @@ def test_advice_is_one_sentence(fault: str, action: Action) -> None:
     assert said.endswith(".")
     assert said.count(".") == 1
     assert (": " in said) == (fault != "something/new")
+
+
+@pytest.mark.parametrize(
+    ("fault", "part"),
+    [
+        ("ib/link_down", "subnet manager"),
+        ("ib/switch_down", "switch"),
+        ("ib/adapter_temperature", "cooling"),
+        ("ib/adapter_power", "slot"),
+        ("ib/adapter_cable", "cable"),
+    ],
+)
+def test_what_is_to_be_checked_is_the_part_that_failed(fault: str, part: str) -> None:
+    """A leaf switch that is down and an adapter that overheats send nobody to a cable."""
+    said = reason(fault, "CONTACT_SUPPORT", "page")
+    assert part in said
+    assert ("cable" in said) == (fault in ("ib/link_down", "ib/adapter_cable"))
