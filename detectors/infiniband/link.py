@@ -16,6 +16,7 @@ from detectors.infiniband.ports import (
     Links,
     gigabits,
     is_active,
+    kind_of,
     port_name,
 )
 from detectors.kit.block_clock import Seconds, StepClock
@@ -419,17 +420,8 @@ class IbLink(Stateful):
 
 
 def _role(port: Device) -> str:
-    """Ports that should be linked alike: those of one model and link layer, with or without a rail.
-
-    Empty where nothing is known.
-    """
-    facts = port.attributes
-    model = facts.get("hca_type", "")
-    return (
-        f"{model}/{facts.get('board_id', '')}/{facts.get('link_layer', '')}/{'rail' in facts}"
-        if model
-        else ""
-    )
+    """Ports that should be linked alike; empty where nothing is known."""
+    return kind_of(port) if port.attributes.get("hca_type") else ""
 
 
 def _gone(port: Device, seconds: float) -> Verdict:

@@ -124,6 +124,17 @@ def behind(port: Device) -> tuple[str, str]:
     return "rail", facts.get("rail") or name
 
 
+def kind_of(port: Device) -> str:
+    """What ports that do the same work have in common: model, board and link layer, and whether
+    they are on a rail.
+
+    The ports of storage are of the same model as those of the fabric on many a node.
+    """
+    facts = port.attributes
+    known = [facts.get(name, "") for name in ("hca_type", "board_id", "link_layer")]
+    return f"{'/'.join(known)}/{'rail' in facts}"
+
+
 class Links:
     """Which rows are the two ends of one link, by the ``peer`` attribute (the port GUID of the
     other end), where the frames hold both.

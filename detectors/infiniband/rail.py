@@ -8,7 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from detectors.infiniband.ports import MIN_TRAFFIC, WORD_BITS, gigabits, is_active, port_name
+from detectors.infiniband.ports import (
+    MIN_TRAFFIC,
+    WORD_BITS,
+    gigabits,
+    is_active,
+    kind_of,
+    port_name,
+)
 from detectors.kit.baseline import Baseline, Limit, runs
 from detectors.kit.block_clock import BlockMeans
 from detectors.kit.blockwise import Blockwise
@@ -63,7 +70,7 @@ class IbRail(Blockwise):
     """
 
     name = "ib_rail"
-    version = 2
+    version = 3
     kind = "ib_port"
 
     def __init__(self) -> None:
@@ -154,4 +161,4 @@ def _rails(port: Device) -> str:
     """Ports of one node and one kind of work; a switch's ports carry what their nodes send."""
     if port.host == port.attributes.get("leaf"):
         return ""
-    return f"{port.host}/{port.attributes.get('hca_type', '')}/{'rail' in port.attributes}"
+    return f"{port.host}/{kind_of(port)}"

@@ -43,6 +43,21 @@ def test_a_rail_that_always_carries_less_is_normal() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("of_storage", [{"link_layer": "Ethernet"}, {"board_id": "MT_0000000834"}])
+def test_ports_of_storage_are_no_rails(of_storage: dict[str, str]) -> None:
+    """Two ports of the same model, but of another board or link layer, as on a DGX H100: a job that
+    has read its data needs them no more.
+    """
+    rails = [a_port("n1", rail, board_id="NVD0000000022") for rail in range(8)]
+    storage = [a_port("n1", 8 + n, **{"board_id": "NVD0000000022"} | of_storage) for n in range(2)]
+    feed = PortFeed(IbRail(), [*rails, *storage])
+    busy = dict.fromkeys([p.id for p in rails], WORDS)
+    tenth = {name: value // 10 for name, value in WORDS.items()}
+    assert feed.run(7200, {**busy, **{p.id: tenth for p in storage}}) == []
+    assert feed.run(1800, busy, transmit_words=0, receive_words=0) == []
+
+
+@pytest.mark.slow
 def test_a_rail_that_was_down_is_not_slow() -> None:
     """Down for twenty of every sixty seconds for ten minutes (H13): what it carries meanwhile is
     no measure of its speed.
