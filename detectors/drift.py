@@ -54,7 +54,8 @@ WITHIN_HOST = frozenset({MIG})
 POWER_LIMIT = "power_limit"  # the enforced one, in watts
 MODEL: Mapping[str, tuple[str, ...]] = {
     "gpu": ("name", "board_part_number"),
-    "ib_port": ("hca_type", "board_id"),
+    # A card of two uses: its Ethernet ports have another MTU, and no subnet.
+    "ib_port": ("hca_type", "board_id", "link_layer"),
     "node": ("product",),
 }
 COMPARED = tuple(
@@ -167,6 +168,7 @@ gpu.persistence_mode, gpu.mig_mode_current, ib_port.firmware, ib_port.mtu, ib_po
     """  # noqa: E501 - an example or a table
 
     name = "drift"
+    version = 2
 
     def __init__(self, declared: Mapping[str, str] = MappingProxyType({})) -> None:
         if wrong := [*mistakes(declared)]:

@@ -173,6 +173,17 @@ def test_of_a_gid_the_subnet_is_compared() -> None:
     ]
 
 
+def test_ethernet_ports_are_no_peers_of_infiniband_ports() -> None:
+    """Ten cards of one model and board in a node, of which two were set to Ethernet for storage."""
+    card = {"hca_type": "MT4129", "board_id": "MT_0000000838"}
+    fabric = {"link_layer": "InfiniBand", "mtu": "4092", "gid": "fec0:0000:0000:0001:1:2:3:4"}
+    storage = {"link_layer": "Ethernet", "mtu": "9000", "gid": "fe80:0000:0000:0000:1:2:3:4"}
+    ports = [
+        Device("n1", "ib_port", f"0x{n}", card | (storage if n >= 8 else fabric)) for n in range(10)
+    ]
+    assert Days(Drift()).hours(30, ports, "ib_port") == []
+
+
 def test_a_declared_gid_is_compared_by_its_subnet() -> None:
     """An operator may copy one completely from any port."""
     port = Device(
