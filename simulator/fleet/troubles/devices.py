@@ -108,8 +108,8 @@ TIMEOUTS = lines(
     "NETDEV WATCHDOG: {net} (mlx5_core): transmit queue 3 timed out",
 )
 COMMANDS = lines(
-    _MLX + "mlx5_cmd_out_err:829:(pid {pid}): ACCESS_REG(0x805) op_mod(0x1) failed, status bad "
-    "operation(0x2), syndrome (0x7d1b), err(-22)",
+    _MLX + "mlx5_cmd_out_err:829:(pid {pid}): CREATE_EQ(0x301) op_mod(0x0) failed, status internal "
+    "error(0x1), syndrome (0x7d1b), err(-5)",
     _MLX + "mlx5_cmd_check:782:(pid {pid}): CREATE_MKEY(0x200) op_mod(0x0) failed, status limits "
     "exceeded(0x8), syndrome (0x59c8a4)",
 )
