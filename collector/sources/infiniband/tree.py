@@ -90,10 +90,12 @@ def is_there(place: SysfsPort) -> bool:
 
 
 def is_virtual(place: SysfsPort) -> bool:
-    """Whether a port is of a virtual function whose physical one this host has too
-    (Documentation/ABI/testing/sysfs-bus-pci of Linux): a virtual machine sees no such link.
+    """Whether a port is of a virtual function or a subfunction whose physical one this host has too
+    (Documentation/ABI/testing/sysfs-bus-pci of Linux; sfnum of mlx5's auxiliary devices): a virtual
+    machine sees no such link.
     """
-    return os.path.lexists(place.device_path / "device" / "physfn")
+    device = place.device_path / "device"
+    return os.path.lexists(device / "physfn") or os.path.lexists(device / "sfnum")
 
 
 def matches(wanted: Sequence[str], attributes: Mapping[str, str], identity: str = "") -> bool:

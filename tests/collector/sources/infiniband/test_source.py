@@ -597,6 +597,17 @@ def test_a_virtual_function_of_this_host_is_not_expected(make: Make, tree: Sysfs
     assert counts(source.read()) == (1, 1)
 
 
+def test_a_subfunction_is_not_expected(make: Make, tree: Sysfs) -> None:
+    """mlx5_core.sf.4 of a pod: one that is removed with it is no adapter that is gone."""
+    tree.add("mlx5_0")
+    sf = tree.add("mlx5_2", guid=GUID + 16, pci="", layer="Ethernet").parent.parent
+    tree.write(sf / "device" / "sfnum", 88)
+    source = make()
+    assert ports(source.read()).gauge("expected").tolist() == [1, 0]
+    tree.remove("mlx5_2")
+    assert counts(source.read()) == (1, 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlx5_0", "mlx5_0/1", FIRST_ID, "ec0d:9a03:00bf:c1e0"])
 def test_declared_ports_are_the_expected_ones(make: Make, tree: Sysfs, name: str) -> None:
