@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from detectors.infiniband.ports import port_name, saturated
+from detectors.infiniband.ports import is_active, port_name, saturated
+from detectors.kit.block_clock import Seconds, StepClock
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import FindingTracker, Verdict
@@ -19,7 +20,6 @@ from detectors.kit.stateful import Stateful
 from pipeline.finding import Finding
 from pipeline.frame import Frame, schema_of
 from pipeline.observation import Observation
-from pipeline.small_arrays import any_true
 
 FAULT = "counter_saturated"
 # Counters of the classical PortCounters set that raise findings; each sticks at its
@@ -40,11 +40,17 @@ _ROWS = schema_of("ib_port").counter_row
 COUNTERS = np.array([_ROWS[name] for name in JUDGED], np.intp)
 WITH_TWIN = np.array([f"{name}_extended" in _ROWS for name in JUDGED], np.bool_)
 TWINS = np.array([_ROWS[f"{n}_extended"] for n in JUDGED if f"{n}_extended" in _ROWS], np.intp)
+# The 64-bit counters are asked about in a thread of its own, only of ports that are active: so long
+# they may be missing after the port was first seen, and after they were shown last.
+FIRST_S, AGAIN_S = 30.0, 300.0
 BITS = 1 << np.arange(len(JUDGED), dtype=np.int64)[:, None]
 
 
 PAGE = Page(
-    formula="a counter without a 64-bit counterpart is at its maximum",
+    formula=(
+        "a counter is at its maximum, and no 64-bit counterpart was shown in the first 30 s of an "
+        "active port, or in the last 5 min"
+    ),
     sources=(f"{IBTA}, 16.1.3.5: PortCounters stick at their maximum",),
     shows=port_columns("symbol_errors", "link_downed"),
     needs=Needs(60.0, (("ib_port.symbol_errors",), ("ib_port.link_downed",))),
@@ -64,31 +70,42 @@ class IbSaturation(Stateful):
     """
 
     name = "ib_saturation"
+    version = 2
 
     def __init__(self) -> None:
-        self._columns = Columns(stuck=0)  # a bit per counter of JUDGED
+        self._columns = Columns(
+            stuck=0,  # a bit per counter of JUDGED
+            awaits_s=FIRST_S,  # its 64-bit counters, for so long
+        )
+        self._clock = StepClock()
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """Counters that reached their end, or left it."""
         at = self._elapsed.times(observation)
-        return [
-            f
-            for frame in observation.frames
-            if frame.kind == "ib_port"
-            for f in self._frame(frame, at)
-        ]
+        findings: list[Finding] = []
+        for frame in observation.frames:
+            if frame.kind == "ib_port":
+                seconds = self._clock.passed(frame, observation.boot_id)
+                if seconds is not None:
+                    findings += self._frame(frame, seconds, at)
+        return findings
 
-    def _frame(self, frame: Frame, at: Times) -> Iterator[Finding]:
+    def _frame(self, frame: Frame, seconds: Seconds, at: Times) -> Iterator[Finding]:
         yield from self._standing.swapped(frame, at)
         columns = self._columns
         columns.show(frame)
-        before, blind = columns["stuck"], saturated(frame, COUNTERS)
-        if any_true(blind):
-            blind[WITH_TWIN] &= ~frame.observed[TWINS]
+        state = columns.wide(frame.gauge("state"))
+        asked_s = np.where(np.isnan(state) | is_active(state), columns.each(seconds), 0.0)
+        shown = (columns.wide(frame.observed[TWINS].astype(np.float64)) > 0).any(axis=0)
+        columns["awaits_s"] = np.where(
+            shown, AGAIN_S, np.maximum(columns["awaits_s"] - asked_s, 0.0)
+        )
+        blind = columns.wide(saturated(frame, COUNTERS).astype(np.float64)) > 0
+        blind[WITH_TWIN] &= columns["awaits_s"] == 0
         unread = columns.wide((~frame.observed[COUNTERS]).astype(np.float64)) != 0
-        at_end = columns.wide(blind.astype(np.float64)) > 0
-        bits = np.where(unread, before & BITS, np.where(at_end, BITS, 0))
+        before = columns["stuck"]
+        bits = np.where(unread, before & BITS, np.where(blind, BITS, 0))
         columns["stuck"] = now = np.bitwise_or.reduce(bits)
         for row in rows_where((now == before) & (now != 0)):
             self._standing.still(columns.devices[row], FAULT, at)

@@ -6,7 +6,7 @@ import pytest
 
 from detectors.infiniband.saturation import IbSaturation
 from tests.detectors.feed import open_findings
-from tests.detectors.port_feed import PortFeed, a_port
+from tests.detectors.port_feed import DOWN, PortFeed, a_port
 
 HOUR = 3600
 PORT = a_port("n1")
@@ -24,6 +24,19 @@ def test_a_full_counter_with_a_64_bit_twin_is_no_loss_of_sight() -> None:
     """The twin counts on."""
     feed = PortFeed(IbSaturation(), [PORT])
     assert feed.run(60, symbol_errors=65_535, symbol_errors_extended=0) == []
+
+
+def test_a_64_bit_twin_that_is_late_is_waited_for() -> None:
+    """The first answer of perfquery comes seconds after the agent has started, and while a port is
+    down there is none.
+    """
+    feed = PortFeed(IbSaturation(), [PORT])
+    feed.totals[PORT.id, "symbol_errors"] = 65_535
+    findings = feed.run(20, symbol_errors=0)
+    findings += feed.run(180, symbol_errors=0, symbol_errors_extended=0)
+    findings += feed.run(600, symbol_errors=0, state=DOWN)
+    findings += feed.run(60, symbol_errors=0)
+    assert findings + feed.run(60, symbol_errors=0, symbol_errors_extended=0) == []
 
 
 @pytest.mark.slow
