@@ -96,7 +96,7 @@ class Nccl(Stateful):
     """
 
     name = "nccl"
-    version = 5
+    version = 6
 
     def __init__(self) -> None:
         self._book, self._hardware, self._jobs = JobStore(), Hardware(), JobTracker()

@@ -22,7 +22,7 @@ from detectors.nccl.communicators import DEFAULT_GROUP
 from detectors.nccl.cuda_errors import fault_of
 from detectors.nccl.identity import Identities, Who
 from pipeline.nccl.hit import Hit
-from pipeline.nccl.member import WHOLE, Member, Operation
+from pipeline.nccl.member import WHOLE, Counts, Member, Operation
 from pipeline.nccl.report import Communicator, Report
 from pipeline.xid.table import XidEntry, xid_entry
 
@@ -36,7 +36,7 @@ KILLED = (-9, 9)  # what Hydra does to the others, as a signal and as a status
 INIT_PATIENCE_NS = 120 * 10**9  # of a communicator that is being made
 
 
-def progress(hits: Iterable[Hit]) -> Report | None:
+def progress(hits: Sequence[Hit]) -> Report | None:
     """How far each rank was in each group, as a report; None where no line has it."""
     members: dict[tuple[str, int], Member] = {}
     newest = 0
@@ -45,6 +45,7 @@ def progress(hits: Iterable[Hit]) -> Report | None:
             known = members.get((group, member.rank))
             members[group, member.rank] = _further(known, member) if known else member
             newest = max(newest, hit.time_ns)
+    _note_calls(hits, members)
     if not any(m.launched for m in members.values()):
         return None
     groups = sorted({group for group, _ in members})
@@ -73,9 +74,6 @@ def _steps(hit: Hit) -> Iterator[tuple[str, Member]]:
                 completed=completed,
             ),
         )
-    elif hit.name == "wd_timeout" and hit.number("seq") > 0:
-        call = Operation(hit.number("seq"), hit.fields.get("op", "").lower())
-        yield group, Member(hit.number("r"), world, operations=(call,))
     elif hit.name == "desync":
         last, done = (
             (hit.number("fin"),) * 2
@@ -89,14 +87,33 @@ def _steps(hit: Hit) -> Iterator[tuple[str, Member]]:
             )
 
 
+def _note_calls(hits: Iterable[Hit], members: dict[tuple[str, int], Member]) -> None:
+    """What ranks waited in, each in the one of its groups that has come as far: a watchdog's line
+    names no group, and its "Rank" is that in the group which the process used first
+    (WorkNCCL::logPrefix of ProcessGroupNCCL.cpp).
+    """
+    places: dict[tuple[int, Counts], list[tuple[str, int]]] = {}
+    for (group, number), member in members.items():
+        rank = member.world_rank if member.world_rank >= 0 else number
+        places.setdefault((rank, member.completed), []).append((group, number))
+    for hit in hits:
+        seq = hit.number("seq")
+        if hit.name != "wd_timeout" or seq <= 0:
+            continue
+        its = places.get((_waiter(hit), ((WHOLE, seq - 1),)), [])
+        if len(its) == 1:
+            call = Operation(seq, hit.fields.get("op", "").lower())
+            members[its[0]] = replace(members[its[0]], operations=(call,))
+
+
+def _waiter(hit: Hit) -> int:
+    """The rank whose watchdog timed out: in the job, where the line has it."""
+    return hit.world_rank if hit.world_rank >= 0 else hit.number("r")
+
+
 def _further(known: Member, new: Member) -> Member:
-    calls = {o.seq: o for o in (*known.operations, *new.operations)}
     ahead = max(known, new, key=lambda m: (m.launched, m.completed))
-    return replace(
-        ahead,
-        operations=tuple(calls[seq] for seq in sorted(calls)),
-        world_rank=max(known.world_rank, new.world_rank),
-    )
+    return replace(ahead, world_rank=max(known.world_rank, new.world_rank))
 
 
 def _numbers(text: str) -> list[int]:
@@ -161,11 +178,12 @@ def reported(hits: Sequence[Hit], identities: Identities) -> Reported:
     cancelled = next((h for h in hits if h.name == "slurm_cancel"), None)
     waits = [h for h in hits if h.name == "wd_timeout"]
     first = min(waits, key=lambda h: h.number("seq"), default=None)
+    waiters = {_waiter(h) for h in waits}
     if first:
         clues.append(
             Clue(
                 "log",
-                f"{len(waits)} rank(s) waited until the watchdog timed out: victims",
+                f"{len(waiters)} rank(s) waited until the watchdog timed out: victims",
                 ref=first.origin,
             )
         )
@@ -175,7 +193,7 @@ def reported(hits: Sequence[Hit], identities: Identities) -> Reported:
         if cancelled
         else None,
         min((h.time_ns - h.number("ran", 0) * 10**6 for h in waits if h.time_ns), default=0),
-        len({(h.group, h.number("r")) for h in waits}),
+        len(waiters),
         first.fields.get("op", "").lower() if first else "",
         first.number("seq") if first else -1,
     )

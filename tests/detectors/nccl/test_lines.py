@@ -45,6 +45,15 @@ def progress(rank: int, enqueued: int, completed: int, group: str = "0(default_p
     )
 
 
+def timeout(rank: int, in_group: int, sequence: int) -> str:
+    """What a rank says when its watchdog has lost its patience."""
+    return (
+        f"[rank{rank}]:[E1118 20:32:23.9 ProcessGroupNCCL.cpp:629] [Rank {in_group}] Watchdog "
+        f"caught collective operation timeout: WorkNCCL(SeqNum={sequence}, OpType=ALLREDUCE, "
+        "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600081 milliseconds before timing out."
+    )
+
+
 def completion(
     host: str, peer: str, hca: str = "mlx5_0", code: str = "IBV_WC_RETRY_EXC_ERR(12)"
 ) -> str:
@@ -64,6 +73,22 @@ def test_the_rank_whose_watchdog_saw_no_later_work_never_came() -> None:
         [2],
         2635,
     )
+
+
+def test_a_timeout_of_a_smaller_group_is_no_call_of_the_default_one() -> None:
+    """The line has no group, and its rank 1 is rank 5 of the job: rank 1 of the job, which never
+    came, remains the one.
+    """
+    tensor = [
+        line
+        for rank in range(4, 8)
+        for line in (timeout(rank, rank - 4, 610), progress(rank, 616, 609, "4(tp)"))
+    ]
+    others = [0, *range(2, 8)]
+    data = [line for r in others for line in (timeout(r, r, 11), progress(r, 11, 10))]
+    verdict = of(*data, *tensor, progress(1, 10, 10))
+    assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("host_hang", [1])
+    assert (verdict.operation, verdict.sequence, verdict.victims) == ("allreduce", 11, 7)
 
 
 def test_victims_alone_name_nobody() -> None:
