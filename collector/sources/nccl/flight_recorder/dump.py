@@ -19,7 +19,14 @@ from collector.foreign_text import printable
 from collector.sources.nccl.flight_recorder.entry import Entry, entry_of, number_of
 from collector.sources.nccl.flight_recorder.plain_pickle import load
 from collector.sources.nccl.sanitize import FormatError
-from pipeline.nccl.member import KEPT_OPERATIONS, KEPT_TRANSFERS, WHOLE, Member, Transfer
+from pipeline.nccl.member import (
+    KEPT_OPERATIONS,
+    KEPT_TRANSFERS,
+    WHOLE,
+    Member,
+    Operation,
+    Transfer,
+)
 from pipeline.nccl.report import Communicator, Discard, Report
 
 MAX_BYTES = 256 << 20
@@ -125,10 +132,22 @@ def _member(entries: list[Entry], status: Mapping[str, Any]) -> Member:
         launched=((WHOLE, launched),) if known else (),
         started=((WHOLE, started),) if known else (),
         completed=((WHOLE, completed),) if known else (),
-        operations=tuple(
-            e.operation() for e in sorted(own, key=lambda e: e.seq)[-KEPT_OPERATIONS:]
-        ),
+        operations=tuple(_operations(own, completed)),
     )
+
+
+def _operations(entries: list[Entry], completed: int) -> Iterator[Operation]:
+    """The latest collectives, one of each number: of those that are called together the first. Of
+    these only the last entry (``coalesced``) is ever marked as started or completed, and a rank
+    that is stuck in the call has not made it yet.
+    """
+    calls: dict[int, list[Entry]] = {}
+    for entry in entries:
+        calls.setdefault(entry.seq, []).append(entry)
+    for seq in sorted(calls)[-KEPT_OPERATIONS:]:
+        started = any(entry.started for entry in calls[seq])
+        call = calls[seq][0].operation()
+        yield replace(call, started=started or seq <= completed, completed=seq <= completed)
 
 
 def _before(entries: list[Entry]) -> int:

@@ -115,6 +115,24 @@ def test_what_counts_as_completed(fields: dict[str, Any], completed: int) -> Non
     assert dict(member.completed)["*"] == completed
 
 
+def test_collectives_called_together_are_one_call_that_ends_with_its_last_entry() -> None:
+    """Each of them stays scheduled for ever: none of an earlier call is waited for, and one that
+    has not got to the last entry has called the same as the others.
+    """
+
+    def together(seq: int, state: str) -> list[dict[str, Any]]:
+        each = [entry(seq, profiling_name="nccl:_all_gather_base") for _ in range(2)]
+        return [*each, entry(seq, profiling_name="nccl:coalesced", state=state)]
+
+    entries = [*together(1, "completed"), *together(2, "started"), *together(3, "scheduled")[:1]]
+    _, member = only(parse_dump(json.dumps({"entries": entries}).encode()))
+    assert [(o.seq, o.name, o.started, o.completed) for o in member.operations] == [
+        (1, "_all_gather_base", True, True),
+        (2, "_all_gather_base", True, False),
+        (3, "_all_gather_base", False, False),
+    ]
+
+
 def test_the_list_of_pytorch_2_2_is_read() -> None:
     """A bare list whose entries have seq_id and no group: the group is known by its number."""
     group, member = only(
