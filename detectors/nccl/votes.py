@@ -5,7 +5,7 @@ against the two ends of its edge.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from detectors.nccl.clue import COUNTERS_MOVED, VOTED_EDGE, VOTED_PORT, Clue, NodeTarget, PortTarget
@@ -138,22 +138,31 @@ def _edge_clues(edges: dict[Edge, Hit]) -> Iterator[Clue]:
             yield Clue("network", text, VOTED_EDGE, NodeTarget(edge.peer), "in_flight", hit.origin)
 
 
-def addresses(hits: Iterable[Hit]) -> dict[str, str]:
-    """Names of nodes by their addresses, as far as the lines of RoCE networks have them: the local
-    GID holds the reporter's address.
+def addresses(hits: Sequence[Hit]) -> dict[str, str]:
+    """Names of nodes by their addresses, as far as the lines of RoCE networks have them: a local
+    GID is the reporter's, and holds an address. A peer is called by its address in another network,
+    and is the node whose GID the line has as the remote one.
 
     >>> from pipeline.nccl.hit import Hit
-    >>> addresses(
-    ...     [Hit("ib_completion", "link", "peer", host="n3", fields={"lgid": "::ffff:192.0.2.59"})]
-    ... )
+    >>> here = {"lgid": "::ffff:192.0.2.59"}
+    >>> there = {"rgid": "::ffff:192.0.2.59", "peer": "10.0.0.9"}
+    >>> addresses([Hit("ib_completion", "link", "peer", host="n3", fields=here)])
     {'192.0.2.59': 'n3'}
+    >>> of = (("n3", here), ("n4", there))
+    >>> addresses([Hit("ib_completion", "link", "peer", host=n, fields=f) for n, f in of])
+    {'192.0.2.59': 'n3', '10.0.0.9': 'n3'}
     """
-    pairs = ((hit.fields.get("lgid", ""), hit.host) for hit in hits)
-    return {
+    owners = {gid: hit.host for hit in hits if hit.host and (gid := hit.fields.get("lgid"))}
+    names = {
         gid.removeprefix("::ffff:"): host
-        for gid, host in pairs
-        if gid.startswith("::ffff:") and host
+        for gid, host in owners.items()
+        if gid.startswith("::ffff:")
     }
+    for hit in hits:
+        peer, host = hit.fields.get("peer", ""), owners.get(hit.fields.get("rgid", ""), "")
+        if peer and host:
+            names.setdefault(peer, host)
+    return names
 
 
 def _words(target: PortTarget | NodeTarget) -> str:

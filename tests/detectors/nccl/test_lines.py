@@ -219,6 +219,17 @@ def test_a_port_that_reaches_nobody_is_voted_out() -> None:
     assert [(c.host, c.port) for c in verdict.culprits] == [("n1", "mlx5_0")]
 
 
+def test_a_port_is_voted_out_where_peers_are_called_by_another_networks_addresses() -> None:
+    """On RoCE the GIDs in the lines show which node a peer is: both ends accuse one port."""
+
+    def over_roce(near: int, far: int) -> str:
+        gids = f" localGid ::ffff:192.0.2.{near} remoteGids::ffff:192.0.2.{far} hca mlx5_3"
+        return completion(f"n{near}", f"10.0.0.{far}", "").removesuffix("  hca ") + gids
+
+    verdict = of(over_roce(1, 2), over_roce(3, 2), over_roce(2, 1), over_roce(2, 3))
+    assert [(c.host, c.port) for c in verdict.culprits] == [("n2", "mlx5_3")]
+
+
 def test_a_node_that_nobody_reaches_on_any_rail_is_the_culprit() -> None:
     """Its peers' requests fail on all rails."""
     verdict = of(
