@@ -12,7 +12,7 @@ from pipeline.nccl.hit import Blame, Layer
 # What the placeholders of the table stand for. Every repetition has an end, so that no line
 # takes more than linear time.
 _SHORT = {
-    "d": r"\d{1,19}",
+    "d": r"\d{1,20}",  # a uint64: PyTorch counts the elements of a coalesced call as 2**64 - 1
     "i": r"-?\d{1,19}",
     "w": r"\w{1,128}",
     "s": r"\S{1,256}?",
