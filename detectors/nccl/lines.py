@@ -88,27 +88,25 @@ def _steps(hit: Hit) -> Iterator[tuple[str, Member]]:
 
 
 def _note_calls(hits: Iterable[Hit], members: dict[tuple[str, int], Member]) -> None:
-    """What ranks waited in, each in the one of its groups that has come as far: a watchdog's line
-    names no group, and its "Rank" is that in the group which the process used first
-    (WorkNCCL::logPrefix of ProcessGroupNCCL.cpp).
+    """What ranks waited in. A watchdog's first line names no group, and its "Rank" is that in the
+    group which the process used first (WorkNCCL::logPrefix of ProcessGroupNCCL.cpp): it is about
+    the one of the reporter's groups that has come as far.
     """
     places: dict[tuple[int, Counts], list[tuple[str, int]]] = {}
-    for (group, number), member in members.items():
-        rank = member.world_rank if member.world_rank >= 0 else number
-        places.setdefault((rank, member.completed), []).append((group, number))
+    for place, member in members.items():
+        places.setdefault((member.world_rank, member.completed), []).append(place)
     for hit in hits:
         seq = hit.number("seq")
         if hit.name != "wd_timeout" or seq <= 0:
             continue
-        its = places.get((_waiter(hit), ((WHOLE, seq - 1),)), [])
-        if len(its) == 1:
+        its = [(hit.group or DEFAULT_GROUP, hit.rank if hit.group else hit.number("r"))]
+        if not hit.group and hit.world_rank >= 0:
+            its = places.get((hit.world_rank, ((WHOLE, seq - 1),)), [])
+        if len(its) == 1 and its[0] in members:
             call = Operation(seq, hit.fields.get("op", "").lower())
-            members[its[0]] = replace(members[its[0]], operations=(call,))
-
-
-def _waiter(hit: Hit) -> int:
-    """The rank whose watchdog timed out: in the job, where the line has it."""
-    return hit.world_rank if hit.world_rank >= 0 else hit.number("r")
+            known = members[its[0]]
+            calls = {o.seq: o for o in (*known.operations, call)}
+            members[its[0]] = replace(known, operations=tuple(calls[n] for n in sorted(calls)))
 
 
 def _further(known: Member, new: Member) -> Member:
@@ -178,7 +176,7 @@ def reported(hits: Sequence[Hit], identities: Identities) -> Reported:
     cancelled = next((h for h in hits if h.name == "slurm_cancel"), None)
     waits = [h for h in hits if h.name == "wd_timeout"]
     first = min(waits, key=lambda h: h.number("seq"), default=None)
-    waiters = {_waiter(h) for h in waits}
+    waiters = {h.world_rank for h in waits if h.world_rank >= 0} or {h.number("r") for h in waits}
     if first:
         clues.append(
             Clue(
