@@ -27,6 +27,7 @@ from pipeline.nccl.report import Communicator, Report
 from pipeline.xid.table import XidEntry, xid_entry
 
 MAX_RANK = 1 << 20
+NONE: Counts = ((WHOLE, 0),)  # no collective
 NOBODY = Who()  # an exception of a program that does not say which rank it is
 
 # How processes end that were ended by others: watchdogs abort (6), launchers terminate (15).
@@ -46,6 +47,10 @@ def progress(hits: Sequence[Hit]) -> Report | None:
             members[group, member.rank] = _further(known, member) if known else member
             newest = max(newest, hit.time_ns)
     _note_calls(hits, members)
+    uneven = {group for (group, _), member in members.items() if _transfers(member)}
+    members = {
+        place: m for place, m in members.items() if place[0] not in uneven or m.launched != NONE
+    }
     if not any(m.launched for m in members.values()):
         return None
     groups = sorted({group for group, _ in members})
@@ -60,9 +65,8 @@ def _steps(hit: Hit) -> Iterator[tuple[str, Member]]:
     rank = hit.rank if hit.rank >= 0 else hit.world_rank
     group = hit.group or DEFAULT_GROUP
     world = hit.world_rank if hit.world_rank >= 0 else rank if group == DEFAULT_GROUP else -1
-    if hit.name == "wd_progress" and rank >= 0 and hit.number("enq") >= 0:
-        done = hit.number("done")
-        completed = ((WHOLE, max(done, 0)),)
+    if hit.name == "wd_progress" and rank >= 0:
+        launched, completed = max(hit.number("enq"), 0), max(hit.number("done"), 0)  # -1: none yet
         yield (
             group,
             Member(
@@ -70,8 +74,8 @@ def _steps(hit: Hit) -> Iterator[tuple[str, Member]]:
                 world,
                 hit.host,
                 hit.pid,
-                launched=((WHOLE, hit.number("enq")),),
-                completed=completed,
+                launched=((WHOLE, launched),),
+                completed=((WHOLE, completed),),
             ),
         )
     elif hit.name == "desync":
@@ -107,6 +111,13 @@ def _note_calls(hits: Iterable[Hit], members: dict[tuple[str, int], Member]) -> 
             known = members[its[0]]
             calls = {o.seq: o for o in (*known.operations, call)}
             members[its[0]] = replace(known, operations=tuple(calls[n] for n in sorted(calls)))
+
+
+def _transfers(member: Member) -> bool:
+    """Whether it waits in a send or receive, or in a coalesced call that may be of these: they are
+    counted as well, and not all ranks have any.
+    """
+    return any(call.name in ("send", "recv", "coalesced") for call in member.operations)
 
 
 def _further(known: Member, new: Member) -> Member:

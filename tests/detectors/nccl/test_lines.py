@@ -91,6 +91,15 @@ def test_a_timeout_of_a_smaller_group_is_no_call_of_the_default_one() -> None:
     assert (verdict.operation, verdict.sequence, verdict.victims) == ("allreduce", 11, 7)
 
 
+def test_a_rank_that_has_called_nothing_yet_never_came() -> None:
+    """The others wait in the first collective. A first send or receive not every rank has."""
+    waiting = [line for r in (1, 2, 3) for line in (timeout(r, r, 1), progress(r, 1, -1))]
+    verdict = of(*waiting, progress(0, -1, -1))
+    assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("host_hang", [0])
+    transfers = [line.replace("ALLREDUCE", "RECV") for line in waiting]
+    assert of(*transfers, progress(0, -1, -1)).culprits == ()
+
+
 def test_victims_alone_name_nobody() -> None:
     """All that wrote waited; the one that did not come may have written nothing."""
     verdict = of(progress(0, 2635, 2634), progress(1, 2635, 2634))
