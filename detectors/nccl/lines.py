@@ -283,7 +283,10 @@ def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
                 if hit.name == "wd_stuck"
                 else "its interpreter lock was held"
             )
-            yield Clue("log", text, STUCK_PROCESS, RankTarget(number), "host_hang", hit.origin)
+            if number >= 0:
+                yield Clue("log", text, STUCK_PROCESS, RankTarget(number), "host_hang", hit.origin)
+            else:
+                yield Clue("log", f"of a rank that its line does not name {text}", ref=hit.origin)
         elif hit.name == "desync_never":
             for rank in _numbers(hit.fields["ranks"])[:64]:
                 target = RankTarget(identities.of_world_rank(rank))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.sources.joblog.table import PATTERNS
 from detectors.nccl.case import Case
 from detectors.nccl.judge import judge
 from detectors.nccl.verdict import CAUSES
@@ -20,21 +21,7 @@ from tests.detectors.nccl.jobs import ras
 ADDITIONS = 10**8  # seconds on any machine
 SMALL = st.integers(-1, 4)
 NAMES = st.sampled_from(["", "a", "0", "10.0.0.1"])
-PATTERNS = [
-    "ib_completion",
-    "sock_closed",
-    "wd_progress",
-    "desync",
-    "srun",
-    "elastic",
-    "cuda",
-    "comm_life",
-    "slurm_cancel",
-    "srun_node",
-    "xid",
-    "wd_timeout",
-    "segv",
-]
+NAMED = [pattern.name for pattern in PATTERNS]
 FIELDS = {
     "st_b": "12", "hca": (
         "mlx5_0"
@@ -83,7 +70,7 @@ CROSSED = st.builds(
 )
 HITS = st.builds(
     Hit,
-    st.sampled_from(PATTERNS),
+    st.sampled_from(NAMED),
     st.just("link"),
     st.just("reporter"),
     SMALL,

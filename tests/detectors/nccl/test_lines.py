@@ -311,6 +311,22 @@ def test_an_exception_of_cuda_names_the_gpu_of_its_rank() -> None:
     assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("hardware_fault", [13])
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[PG ID 4 PG GUID  Rank 2] ProcessGroupNCCL's watchdog got stuck for 10 seconds without",
+        "Could not acquire GIL within 300 ms on exit, possible GIL induced hang",
+    ],
+)
+def test_a_stuck_process_without_its_rank_accuses_nobody(line: str) -> None:
+    """PyTorch writes the rank in front only where RANK was set at its start, which mpirun does
+    not: the rank that is known otherwise is not the one.
+    """
+    bare = f"[E930 15:23:00.0 ProcessGroupNCCL.cpp:1487] {line}"
+    assert of(bare).culprits == ()
+    assert [c.rank for c in of(bare, progress(0, 11, 10), progress(1, 10, 10)).culprits] == [1]
+
+
 def test_an_exception_without_its_rank_accuses_nobody() -> None:
     """The fault is the hardware's, of one that the line does not name."""
     verdict = of("RuntimeError: CUDA error: uncorrectable ECC error encountered")
