@@ -272,6 +272,7 @@ def _ended(hit: Hit) -> tuple[Who, str] | None:
 
 def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
     """Lines in which a rank reports about itself, or that name one."""
+    alone = _stuck_alone(hits)
     for hit in hits:
         who = Who(hit.world_rank, hit.host, hit.pid, hit.gpu)
         number = identities.find(who) if hit.blame == "reporter" and who != NOBODY else -1
@@ -283,10 +284,11 @@ def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
                 if hit.name == "wd_stuck"
                 else "its interpreter lock was held"
             )
-            if number >= 0:
+            if number >= 0 and _reporter(hit) in alone:
                 yield Clue("log", text, STUCK_PROCESS, RankTarget(number), "host_hang", hit.origin)
             else:
-                yield Clue("log", f"of a rank that its line does not name {text}", ref=hit.origin)
+                name = who.words() if number >= 0 else "a rank that its line does not name"
+                yield Clue("log", f"{name}: {text}", ref=hit.origin)
         elif hit.name == "desync_never":
             for rank in _numbers(hit.fields["ranks"])[:64]:
                 target = RankTarget(identities.of_world_rank(rank))
@@ -313,6 +315,20 @@ def _ranks(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
             )
         elif hit.name in ("mixed_nccl", "nvls", "verbs_call", "last_error"):
             yield Clue("log", hit.text, ref=hit.origin)
+
+
+def _reporter(hit: Hit) -> tuple[int, str, int]:
+    return hit.world_rank, hit.host, hit.pid
+
+
+def _stuck_alone(hits: Sequence[Hit]) -> set[tuple[int, str, int]]:
+    """Ranks that are stuck outside of a collective while most of those that wrote are not. One that
+    timed out itself is a victim, which is stuck in giving up; at the end of a job all may be.
+    """
+    stuck = {_reporter(h) for h in hits if h.name in ("wd_stuck", "gil")}
+    stuck -= {_reporter(h) for h in hits if h.name == "wd_timeout"}
+    writers = {_reporter(h) for h in hits if h.world_rank >= 0 or h.pid >= 0}
+    return stuck if len(stuck) == 1 or 2 * len(stuck) < len(writers) else set()
 
 
 def _cuda(hit: Hit, target: RankTarget | None) -> Clue:

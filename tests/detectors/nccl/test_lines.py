@@ -327,6 +327,28 @@ def test_a_stuck_process_without_its_rank_accuses_nobody(line: str) -> None:
     assert [c.rank for c in of(bare, progress(0, 11, 10), progress(1, 10, 10)).culprits] == [1]
 
 
+def stuck(rank: int) -> str:
+    """What a rank says of its own watchdog."""
+    return (
+        WATCHDOG.format(rank=rank, group="0(default_pg)")
+        + "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress"
+    )
+
+
+def test_a_victim_that_is_stuck_in_giving_up_is_no_culprit() -> None:
+    """It has timed out before; one that is stuck while the others time out is the one."""
+    waiting = [line for r in (1, 2, 3) for line in (timeout(r, r, 9), progress(r, 9, 8))]
+    assert of(*waiting, stuck(1), stuck(2), stuck(3)).culprits == ()
+    assert [c.rank for c in of(*waiting, stuck(1), stuck(0)).culprits] == [0]
+
+
+def test_ranks_that_are_all_stuck_accuse_nobody() -> None:
+    """As at the end of a job whose groups are taken down in different orders."""
+    verdict = of(*map(stuck, range(8)))
+    assert (verdict.culprits, verdict.candidates) == ((), ())
+    assert "rank 3: its watchdog was stuck" in " ".join(e.text for e in verdict.evidence)
+
+
 def test_an_exception_without_its_rank_accuses_nobody() -> None:
     """The fault is the hardware's, of one that the line does not name."""
     verdict = of("RuntimeError: CUDA error: uncorrectable ECC error encountered")
