@@ -24,7 +24,7 @@ from detectors.nccl.case import Case, Ended, GpuFault, PortFault
 from detectors.nccl.hardware import Hardware, went_down
 from detectors.nccl.job_store import JobBook, JobStore
 from detectors.nccl.judge import judge
-from detectors.nccl.places import Places
+from detectors.nccl.places import Places, by_short_name, of_node
 from detectors.nccl.processes import Processes
 from detectors.nccl.severity import SLOW, severity_of
 from detectors.nccl.verdict import Cause, Culprit, Verdict
@@ -164,7 +164,7 @@ class Nccl(Stateful):
         for event in observation.events:
             if event.kind == LINE:
                 with contextlib.suppress(WireError):
-                    hit = hit_of(event)
+                    hit = of_node(hit_of(event), event.device.host)
                     name = base(self._spoken_of(event)) or self._job_of(event.device.host)
                     if hit.layer == "process" and self._book.is_over(name):
                         continue  # its launcher's last words: nobody waits for who ended
@@ -217,6 +217,10 @@ class Nccl(Stateful):
         name, host = str(event.attributes.get("job", "")), event.device.host
         return name if self._jobs.allots(base(name), host) else claimed(name, host)
 
+    def _hosts(self, name: str, job: JobBook) -> set[str]:
+        """Nodes of a job, by the names of their agents."""
+        return {*job.hosts, *(place.host for place in self._jobs.members(name))}
+
     def _job_of(self, host: str) -> str:
         return base(self._jobs.on(host)) or f"{UNNAMED} on {host}"
 
@@ -225,11 +229,12 @@ class Nccl(Stateful):
         job.due_ns = 0
         job.forget(at.mono_ns)
         self._hardware.forget(at.mono_ns)
-        hosts = {*job.hosts, *(place.host for place in self._jobs.members(name))}
+        hosts = self._hosts(name, job)
+        names = by_short_name(hosts)
         verdict = judge(
             Case(
                 job.reports(),
-                [hit for _, hit in job.hits.values()],
+                [replace(hit, host=names.get(hit.host, hit.host)) for _, hit in job.hits.values()],
                 [GpuFault(uuid, text) for uuid, (_, text) in self._hardware.gpus.items()],
                 [
                     PortFault(host, port, text)
@@ -259,7 +264,7 @@ class Nccl(Stateful):
     def _report(self, name: str, job: JobBook, verdict: Verdict, at: Instant) -> Iterator[Finding]:
         fault = f"{'straggler' if verdict.cause in SLOW else 'hang'}/{verdict.cause}"
         reports = job.reports()
-        hosts = self._places.hosts(reports)
+        hosts = by_short_name(self._hosts(name, job)) | self._places.hosts(reports)
         for full in dict.fromkeys(report.job for report in reports):
             hosts |= self._processes.addresses(full, [r for r in reports if r.job == full])
         culprits = [
@@ -267,7 +272,7 @@ class Nccl(Stateful):
             for c in verdict.culprits
         ]
         verdict = replace(verdict, culprits=tuple(culprits))
-        own = {*job.hosts, *(place.host for place in self._jobs.members(name)), *hosts.values()}
+        own = {*self._hosts(name, job), *hosts.values()}
         devices = [
             # a report may name any node: only one of the job is what a finding is about
             Device("", "job", name)

@@ -4,17 +4,22 @@ job where none is named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from detectors.kit.snapshot import State, device_state, devices_from
 from detectors.kit.stateful import Commit
 from detectors.nccl.verdict import Culprit
 from pipeline.frame import Device
+from pipeline.nccl.hit import Hit
 from pipeline.nccl.report import Report
 from pipeline.observation import Observation
 
 KINDS = ("gpu", "ib_port")
+# what the kubelet calls the folder of a pod's logs: namespace_name_uid
+_POD_LOG = re.compile(r"_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/")
 
 
 class Places:
@@ -89,3 +94,20 @@ class Places:
             self._learn(devices)
 
         return commit
+
+
+def of_node(hit: Hit, host: str) -> Hit:
+    """A line of a pod's log with the node that wrote it: its host is the pod's name."""
+    return replace(hit, host=host) if hit.host and _POD_LOG.search(hit.origin) else hit
+
+
+def by_short_name(hosts: Collection[str]) -> dict[str, str]:
+    """Names of nodes by what logs call them: NCCL cuts a name at its first dot (getHostName of
+    utils.cc), and an agent may have all of it.
+
+    >>> by_short_name(["n1.cluster", "n2.a", "n2.b", "n3.a", "n3"])
+    {'n1': 'n1.cluster'}
+    """
+    short = Counter(host.partition(".")[0] for host in hosts)
+    names = ((host.partition(".")[0], host) for host in hosts)
+    return {name: host for name, host in names if short[name] == 1 and name != host}

@@ -26,6 +26,7 @@ from tests.collector.sources.joblog.wrapped import line_of
 from tests.detectors.nccl.jobs import BEGIN_NS, all_reduces, dump, ras, ras_communicator
 
 JOB = "71"
+POD = "0a1b2c3d-0000-1111-2222-333344445555"
 
 
 class Scene:
@@ -181,6 +182,29 @@ def test_a_straggler_is_a_ticket() -> None:
     scene.report(Report("inspector", communicators=(communicator,)))
     scene.wait(60)
     assert scene.alerts() == [("onset", "ticket", "straggler/slow_straggler", "GPU-n1-1")]
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [("n2", "job.out"), ("trainer-1", "/var/log/pods/ml_trainer-1_" + POD + "/main/0.log")],
+)
+def test_a_port_is_that_of_the_node_whatever_its_log_calls_the_node(host: str, origin: str) -> None:
+    """NCCL cuts the name of a host at its first dot, and in a pod has the pod's: what the agent of
+    the node counted is of the same port.
+    """
+    scene, node = Scene(("n1.x", "n2.x")), Device("n2.x", "node", "n2.x")
+    port = Device("n2.x", "ib_port", "guid", {"device": "mlx5_3"})
+    scene.see("n2.x", Event(BEGIN_NS, 0, port, "link_down", {}))
+    text = (
+        f"{host}:9:9 [0] transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: Got completion from peer "
+        "n{}<4> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_RDMA_WRITE(1)  hca mlx5_3"
+    )
+    found = [hit for peer in (1, 3) for hit in hits(line_of(text.format(peer)), origin)]
+    scene.see("n2.x", *(line_event(hit, node, BEGIN_NS, 0, JOB) for hit in found))
+    scene.wait(60, "n2.x")
+    ((_, severity, _, name),) = scene.alerts()
+    assert (severity, scene.findings[-1].device.host, name) == ("page", "n2.x", "mlx5_3")
+    assert scene.findings[-1].value > 0.8
 
 
 def test_one_look_is_no_alarm() -> None:
