@@ -274,9 +274,9 @@ class Nccl(Stateful):
         verdict = replace(verdict, culprits=tuple(culprits))
         own = {*self._hosts(name, job), *hosts.values()}
         devices = [
-            # a report may name any node: only one of the job is what a finding is about
+            # a line may name any node and port: only one of the job is what a finding is about
             Device("", "job", name)
-            if culprit.is_node and culprit.host not in own
+            if (culprit.is_node or culprit.port) and culprit.host not in own
             else self._places.device(culprit, name)
             for culprit in culprits
         ] or [Device("", "job", name)]

@@ -207,6 +207,23 @@ def test_a_port_is_that_of_the_node_whatever_its_log_calls_the_node(host: str, o
     assert scene.findings[-1].value > 0.8
 
 
+def test_a_port_of_a_node_that_is_not_of_the_job_is_no_device_of_a_finding() -> None:
+    """Whoever writes a log may name any node: the finding is about the job, and says what it has
+    read.
+    """
+    scene = Scene(("n1", "n9"))
+    port = Device("n9", "ib_port", "guid", {"device": "mlx5_3"})
+    scene.see("n9", Event(BEGIN_NS, 0, port, "link_down", {}))
+    text = (
+        "n9:9:9 [0] transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: Got completion from peer n{}<4> "
+        "with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_RDMA_WRITE(1)  hca mlx5_3"
+    )
+    scene.lines(*map(text.format, (1, 3)))
+    scene.wait(60)
+    assert scene.alerts() == [("onset", "ticket", "hang/in_flight", JOB)]
+    assert "mlx5_3 of n9" in scene.findings[-1].summary
+
+
 def test_one_look_is_no_alarm() -> None:
     """However long nothing else is heard."""
     scene = Scene()
