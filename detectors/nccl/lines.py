@@ -217,10 +217,14 @@ def _processes(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
     hydra = [hit for hit in hits if hit.name == "hydra"]
     of_own = (hit for hit in hydra if _code(hit) not in (*FOLLOW_UPS, *KILLED))
     first = next(of_own, hydra[0] if hydra else None)
-    for hit in hits:
-        if (hit.name == "hydra" and hit is not first) or (ended := _ended(hit)) is None:
-            continue
-        who, text = ended
+    ended = [
+        (hit, *found)
+        for hit in hits
+        if (hit.name != "hydra" or hit is first) and (found := _ended(hit)) is not None
+    ]
+    if all(hit.time_ns for hit, *_ in ended):
+        ended.sort(key=lambda one: one[0].time_ns)  # logs of several nodes come in any order
+    for hit, who, text in ended[:1]:
         yield Clue(
             "launcher",
             text,
@@ -230,7 +234,6 @@ def _processes(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
             hit.origin,
             time_ns=hit.time_ns,
         )
-        return
 
 
 def _code(hit: Hit) -> int:

@@ -305,6 +305,14 @@ def test_a_cuda_failure_of_the_program_accuses_nobody(error: str) -> None:
     assert error in verdict.evidence[0].text
 
 
+def test_the_first_process_that_ended_is_so_by_time_whatever_log_is_read_first() -> None:
+    """Each node has a launcher with a log of its own; those of pods have times."""
+    failed = "2026-11-20T10:00:{}Z stderr F failed (exitcode: {}) local_rank: 0 (pid: {}) of binary"
+    follows, first = failed.format(12, 1, 87), failed.format("02", -9, 90)
+    for lines in ((follows, first), (first, follows)):
+        assert [c.pid for c in of(*lines).culprits] == [90]
+
+
 def test_an_exception_of_cuda_names_the_gpu_of_its_rank() -> None:
     """As PyTorch raises it, with the rank before each line."""
     verdict = of("[rank13]: RuntimeError: CUDA error: uncorrectable ECC error encountered")
