@@ -224,6 +224,23 @@ def test_a_port_of_a_node_that_is_not_of_the_job_is_no_device_of_a_finding() -> 
     assert "mlx5_3 of n9" in scene.findings[-1].summary
 
 
+def test_jobs_that_are_called_by_addresses_of_one_network_are_several() -> None:
+    """Without a scheduler a job is called by the address of its rank 0: the end of one takes
+    nothing back that was found of another.
+    """
+    scene = Scene(("n1", "n2"))
+    for second in (0.0, 20.0):
+        raw, node = with_gpus(late(second), scene), Device("n1", "node", "n1")
+        now = BEGIN_NS + round(scene.second * SECOND_NS)
+        scene.see("n1", *events_of(replace(raw, job="10.0.0.1:29500"), node, now))
+        scene.wait(20)
+    other = {"job": "10.0.0.2:29500"}
+    scene.see("n2", Event(BEGIN_NS, 0, Device("n2", "node", "n2"), "job_ended", other))
+    scene.wait(60)
+    assert scene.alerts() == [("onset", "ticket", "hang/host_hang", "GPU-n1-2")]
+    assert scene.findings[-1].summary.startswith("Job 10.0.0.1:29500: ")
+
+
 def test_one_look_is_no_alarm() -> None:
     """However long nothing else is heard."""
     scene = Scene()
