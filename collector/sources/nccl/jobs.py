@@ -110,13 +110,18 @@ class Jobs:
 
     def _named(self, process: Found) -> Found:
         """Of a pod whose training is known: all pods of a training are one job. One whose rank 0 is
-        at this host's own address is not the job of that name on another host.
+        at this host's own address, or that has no name but its user's, is not the job of that name
+        on another host.
         """
         owner = process.owner
         training = self._trainings.of_group(owner.group) if owner.sure else None
         if training is None:
             local = None if owner.sure else _LOOPBACK.fullmatch(process.job)
-            return replace(process, job=f"{self._node.id}{local[1] or ''}") if local else process
+            if local:
+                return replace(process, job=f"{self._node.id}{local[1] or ''}")
+            return (
+                process if process.job else replace(process, job=f"{owner.name} on {self._node.id}")
+            )
         return replace(process, job=training.id, group=f"{_TRAINING}{training.id}")
 
     def _job_of(self, owner: Owner, at: Instant) -> tuple[Job, list[Event]]:

@@ -65,6 +65,15 @@ def test_programs_that_each_run_on_one_host_are_several_jobs(tmp_path: Path, add
     assert names == {"n1": ["n1:29500"], "n2": ["n2:29500"]}
 
 
+def test_programs_without_a_name_are_a_job_of_their_host(tmp_path: Path) -> None:
+    """Servers that containers of one user run on each host, and that no launcher has named, do not
+    wait for one another.
+    """
+    found = process(tmp_path, job="")
+    names = {host: list(_updated(host, found).now) for host in ("n1", "n2")}
+    assert names == {host: [f"user{found.user} on {host}"] for host in ("n1", "n2")}
+
+
 def _updated(host: str, *processes: Found) -> Jobs:
     jobs = Jobs(host)
     jobs.update(processes, 0, AT)
