@@ -199,7 +199,9 @@ def _of_line(hit: Hit, time_ns: int, host: str, rank: int) -> Iterator[Clue]:
         who = f"rank {rank}" if rank >= 0 else process
         yield Clue(_of_cuda(hit.fields.get("err", "")), time_ns, host, who, hit.text, rank)
     elif hit.name == "wd_timeout":
-        yield Clue("watchdog", time_ns, host, f"rank {hit.number('r')}", hit.text, hit.number("r"))
+        # the line's own number may be that of a smaller group
+        rank = rank if rank >= 0 else hit.number("r")
+        yield Clue("watchdog", time_ns, host, f"rank {rank}", hit.text, rank)
 
 
 def _of_cuda(error: str) -> Sort:

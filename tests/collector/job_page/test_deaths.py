@@ -415,6 +415,17 @@ def test_a_code_that_no_signal_has_is_an_exit_code(
     assert words in printed["sentence"]
 
 
+def test_a_watchdog_is_that_of_the_rank_of_the_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The number in the line may be one of a smaller group: in front is that of the job."""
+    job = StoredJob(tmp_path)
+    job.line("n2", 89.9, WATCHDOG.format(rank=5).replace("[Rank 5]", "[Rank 1]"))
+    job.run()
+    printed = json.loads(read(capsys, job.close(), "json"))
+    assert [(one["sort"], one["who"]) for one in printed["clues"]] == [("watchdog", "rank 5")]
+
+
 @pytest.mark.parametrize("aborted", [False, True])
 def test_a_stall_was_cancelled_only_where_nothing_ended_by_itself_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, aborted: bool
