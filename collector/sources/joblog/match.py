@@ -19,10 +19,10 @@ MAX_TEXT = 512  # characters of a line that a hit keeps
 MAX_HOST = 253  # characters of a host's name in DNS
 
 # ncclDebugLog (debug.cc): a time since 2.26, the function since 2.30. Launchers put "[default3]:"
-# (torchrun --tee) or "[1,7]<stderr>:" (Open MPI) directly before it.
+# (torchrun --tee) or "[1,7]<stderr>:" (Open MPI) directly before it, and a progress bar ends there.
 _NCCL = compiled(
     r"(?:\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,32})\] "
-    r")?(?<![^\s:])(?P<host>[^\s:]{1,253}):<pid:d>:<tid:d> \[<dev:i>\] (?:<file:S>:<line:d> "
+    r")?(?<![^\s:|\]])(?P<host>[^\s:|\]]{1,253}):<pid:d>:<tid:d> \[<dev:i>\] (?:<file:S>:<line:d> "
     r"(?:\(<func:w>\) )?)?NCCL (?P<lvl>WARN|INFO) (?P<msg>.*)$"
 )
 # c10/util/Logging (glog's form), with the prefix of torch.distributed's launcher.

@@ -239,6 +239,16 @@ def test_a_prefix_without_a_space_hides_no_reporter(prefix: str, stamp: str) -> 
     assert hit.world_rank == 13
 
 
+def test_a_progress_bar_before_a_line_is_no_part_of_its_host() -> None:
+    """NCCL writes to the same terminal, where a bar has no end of its line."""
+    bar = " 50%|#####     | 1/2 [00:10<00:10, 2.5s/it, loss=0.36, lr=5e-6]"
+    text = (
+        "n3:4711:4900 [5] NCCL INFO comm 0x1 rank 6 nranks 8 cudaDev 2 busId b000 - Abort COMPLETE"
+    )
+    (hit,) = hits(line_of(f"{bar}{text}"))
+    assert (hit.host, hit.pid, hit.gpu) == ("n3", 4711, 5)
+
+
 def test_the_wrappers_time_wins_over_the_lines_own() -> None:
     """The runtime's stamp has a zone and fractions, NCCL's is local time in seconds."""
     line = (
