@@ -372,6 +372,8 @@ def _init(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
             else:
                 begun.pop(key, None)
     waiting = [h for h in begun.values() if h.time_ns and latest - h.time_ns >= INIT_PATIENCE_NS]
+    # Ranks of the largest communicator are those of the job; of a smaller one they are its own.
+    largest = max((h.number("nranks") for h in hits if h.name == "comm_life"), default=0)
     for commid in sorted({h.fields.get("commid", "") for h in waiting}):
         those = [h for h in waiting if h.fields.get("commid", "") == commid]
         there, size = {h.number("rank") for h in those}, those[0].number("nranks")
@@ -382,12 +384,12 @@ def _init(hits: Sequence[Hit], identities: Identities) -> Iterator[Clue]:
         yield Clue("log", text, 0.0, None, "init_hang", those[0].origin)
         if len(there) > size // 2:
             for rank in [r for r in range(size) if r not in there][:8]:
-                target = RankTarget(identities.find(Who(rank)))
+                of_job = size == largest
                 yield Clue(
                     "log",
-                    f"rank {rank} never began to",
-                    LEFT_OUT,
-                    target,
+                    f"rank {rank}{'' if of_job else f' of communicator {commid}'} never began to",
+                    LEFT_OUT if of_job else 0.0,
+                    RankTarget(identities.find(Who(rank))) if of_job else None,
                     "init_hang",
                     those[0].origin,
                 )

@@ -122,8 +122,9 @@ PATTERNS: tuple[Pattern, ...] = (
         "comm 0x",
         (
             r"(?:(?P<fn>nccl\w{1,64}) )?comm <comm:h> rank <rank:d> n[rR]anks <nranks:d> cudaDev "
-            r"<cuda:i> (?:nvmlDev <nvml:i> )?busId (?P<bus>[0-9a-f]{1,16}) (?:commId <commid:h> "
-            r"|parent <parent:S> [^-]{0,256})?- (?P<what>(?:Init|Abort|Destroy) (?:START|COMPLETE))"
+            r"<cuda:i> (?:nvmlDev <nvml:i> )?busId (?P<bus>[0-9a-f]{1,16}) "
+            r"(?:parent <parent:S> (?:\w{1,32} -?\d{1,20} ?){0,4})?(?:commId <commid:h> )?"
+            r"- (?P<what>(?:Init|Abort|Destroy) (?:START|COMPLETE))"
         ),
         "mapping",
         "nobody",

@@ -335,6 +335,24 @@ def test_a_stuck_process_without_its_rank_accuses_nobody(line: str) -> None:
     assert [c.rank for c in of(bare, progress(0, 11, 10), progress(1, 10, 10)).culprits] == [1]
 
 
+def test_a_rank_of_a_smaller_communicator_is_none_of_that_number_in_the_job() -> None:
+    """The last of ranks 4 to 7 of the job, number 3 of theirs, never began: rank 3 did its part."""
+
+    def split(rank: int, seat: str, comm: str, what: str) -> str:
+        return nccl(
+            f"NCCL INFO ncclCommSplit comm {comm}{rank} rank {seat} cudaDev 0 busId 1000 "
+            f"parent 0x7 color 5 key 0 commId {comm} - Init {what}",
+            pid=100 + rank,
+        )
+
+    steps = ("START", "COMPLETE")
+    whole = [split(r, f"{r} nranks 8", "0xa", what) for what in steps for r in range(8)]
+    part = [split(rank, f"{rank - 4} nranks 4", "0xb", "START") for rank in (4, 5, 6)]
+    verdict = of(*whole, *part, nccl("x.cc:1 NCCL WARN Cuda failure 'x'", minute=9))
+    assert (verdict.cause, verdict.culprits, verdict.candidates) == ("init_hang", (), ())
+    assert "rank 3 of communicator 0xb never began to" in [e.text for e in verdict.evidence]
+
+
 def stuck(rank: int) -> str:
     """What a rank says of its own watchdog."""
     return (
