@@ -90,7 +90,11 @@ AVAILABILITY = (
 SATURATION = (
     Alert(
         name="RawIbRateLow",
-        expr=(f"{any_pod(RATE)} < {any_pod(f'max_over_time({RATE}[7d])')} and {any_pod(RATE)} > 0"),
+        # A port that is down has the rate that it begins with: that is the other alert's.
+        expr=(
+            f"{any_pod(RATE)} < {any_pod(f'max_over_time({RATE}[7d])')} and {any_pod(RATE)} > 0\n"
+            f"unless {any_pod(STATE)} < 4"
+        ),
         severity="critical",
         component="fabric",
         scope="port",
