@@ -417,11 +417,14 @@ def _again(severity: Severity) -> Alert:
     page = severity == "critical"
     level = "page" if page else "ticket"
     series = f'tocsin_incident_occurrences{{severity="{level}"}}'
-    # Of the incident, whichever pod its agent runs in and whatever is proposed by now.
-    now, before = (
-        f"max by ({INCIDENT}) ({each})"
-        for each in (series, f"max_over_time({series}[{SEEN_MIN}m] offset {AGAIN_MIN}m)")
+    then = f"[{SEEN_MIN}m] offset {AGAIN_MIN}m"
+    # What was known, and of an agent that did not answer then what it said last.
+    known = (
+        f"max_over_time({series}{then})\nor (last_over_time({series}[1d] offset {AGAIN_MIN}m)\n"
+        f"unless on (cluster, node, instance) last_over_time(tocsin_build_info{then}))"
     )
+    # Of the incident, whichever pod its agent runs in and whatever is proposed by now.
+    now, before = (f"max by ({INCIDENT}) ({each})" for each in (series, known))
     expr = (
         f"({_named('', level, 'tocsin_incident_occurrences')}\n"
         f"unless on ({INCIDENT}) ({before} >= {now}))\n{HANDLED}"
