@@ -351,15 +351,21 @@ def test_two_clusters_of_the_bus_are_two_messages(
 
 
 @pytest.mark.parametrize(
-    ("name", "receiver"), [("TocsinJobStalled", "pager"), ("TocsinJobStalledTicket", "ticket")]
+    ("name", "receiver", "fault"),
+    [
+        ("TocsinJobStalled", "pager", "hang/host_stall"),
+        ("TocsinJobStalledTicket", "ticket", "hang/host_stall"),
+        ("TocsinStorage", "pager", "storage/server"),
+        ("TocsinStorageTicket", "ticket", "storage/server"),
+    ],
 )
-def test_a_stall_that_all_nodes_of_a_job_tell_of_themselves_is_one_message(
-    name: str, receiver: str, alertmanager: Alertmanager, receivers: Receivers
+def test_a_cause_outside_the_nodes_that_each_tells_of_itself_is_one_message(
+    name: str, receiver: str, fault: str, alertmanager: Alertmanager, receivers: Receivers
 ) -> None:
-    """The storage hangs: an agent sees its own node idle, and nobody is called once per node; a
-    rank, or a job, that is to blame has its own.
+    """The storage hangs: an agent sees its own node idle, or the file server that it waits for, and
+    nobody is called once per node; a rank, or a job, that is to blame has its own.
     """
-    stall = {"root_kind": "node", "scope": "node", "class": "hang/host_stall"}
+    stall = {"root_kind": "node", "scope": "node", "class": fault}
     nodes = [
         {
             "cluster": "c1",
