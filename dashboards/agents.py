@@ -112,16 +112,12 @@ BLIND = (
     Lines(
         title="Failed or skipped reads",
         about=(
-            "Within five minutes, by source and outcome: failed, overdue; skipped because the "
+            "By source and outcome, within the time of a bar: failed, overdue; skipped because the "
             "previous one was still running."
         ),
         queries=(
-            Query(
-                f"sum by (source, outcome) ({rose(_FAILED_READS, '5m')})", "{{source}} {{outcome}}"
-            ),
-            Query(
-                f"sum by (source) ({rose(own(agent.SOURCE_SKIPPED), '5m')})", "{{source}} skipped"
-            ),
+            Query(f"sum by (source, outcome) ({rose(_FAILED_READS)})", "{{source}} {{outcome}}"),
+            Query(f"sum by (source) ({rose(own(agent.SOURCE_SKIPPED))})", "{{source}} skipped"),
         ),
         empty="no read failed, or no agent answers",
         bars=True,
@@ -155,10 +151,10 @@ BLIND = (
     Lines(
         title="Driver calls that hung",
         about=(
-            "Within five minutes, by node and call; each cost one child and one "
+            "By node and call, within the time of a bar; each cost one child and one "
             "tick, not the agent."
         ),
-        queries=(Query(rose(own(agent.NVML_HUNG_CALLS), "5m"), f"{_NODE} {{{{call}}}}"),),
+        queries=(Query(rose(own(agent.NVML_HUNG_CALLS)), f"{_NODE} {{{{call}}}}"),),
         bars=True,
         minimum=0,
         empty="no call hung, or no agent answers",
@@ -208,10 +204,10 @@ WRONG = (
     ),
     Lines(
         title="Failing stages",
-        about="Exceptions within five minutes, by stage and name; the other stages continue.",
+        about="Exceptions within the time of a bar, by stage and name; the other stages continue.",
         queries=(
             Query(
-                f"sum by (stage, name) ({rose(own(agent.STAGE_FAILURES), '5m')})",
+                f"sum by (stage, name) ({rose(own(agent.STAGE_FAILURES))})",
                 "{{stage}} {{name}}",
             ),
         ),
@@ -225,17 +221,15 @@ WRONG = (
         title="Data lost",
         about=(
             "Observations dropped from full queues, records of the kernel log lost before they "
-            "were read, samples omitted from pages; within five minutes."
+            "were read, samples omitted from pages; within the time of a bar."
         ),
         queries=(
-            Query(f"sum by (sink) ({rose(own(agent.QUEUE_DROPPED), '5m')})", "queue of {{sink}}"),
+            Query(f"sum by (sink) ({rose(own(agent.QUEUE_DROPPED))})", "queue of {{sink}}"),
             Query(
-                f"sum by (reason) ({rose(own(agent.KERNEL_LOG_LOST), '5m')})",
+                f"sum by (reason) ({rose(own(agent.KERNEL_LOG_LOST))})",
                 "kernel log: {{reason}}",
             ),
-            Query(
-                f"sum by (reason) ({rose(own(agent.EXPOSITION_DROPPED), '5m')})", "page: {{reason}}"
-            ),
+            Query(f"sum by (reason) ({rose(own(agent.EXPOSITION_DROPPED))})", "page: {{reason}}"),
         ),
         empty="nothing was lost, or no agent answers",
         width=8,
@@ -270,12 +264,12 @@ WRONG = (
     Lines(
         title="Lost looks at jobs",
         about=(
-            "Looks at what a job wrote that gave nothing, within five minutes, by source and "
+            "Looks at what a job wrote that gave nothing, within the time of a bar, by source and "
             "reason; the job is read again after a pause."
         ),
         queries=(
             Query(
-                f"sum by (source, reason) ({rose(own(agent.TENANT_LOOKS_LOST), '5m')})",
+                f"sum by (source, reason) ({rose(own(agent.TENANT_LOOKS_LOST))})",
                 "{{source}}: {{reason}}",
             ),
         ),

@@ -19,7 +19,7 @@ from dashboards.panels import (
     Variable,
 )
 from dashboards.queries import dialect, foreign
-from dashboards.shared import BY_PORT, one, rate, zero_where
+from dashboards.shared import BY_PORT, increase, one, rate, zero_where
 
 _GPU = "{{instance}} GPU {{gpu}}"
 _ANY = '{__name__=~"DCGM_FI_DEV_GPU_TEMP|DCGM_FI_DEV_GPU_TEMP_CELSIUS"}'
@@ -217,10 +217,8 @@ PORTS = (
     ),
     Lines(
         title="Flaps",
-        about="Times that a link went down within five minutes.",
-        queries=(
-            Query(f"increase({foreign('node_infiniband_link_downed_total')}[5m]) > 0", _PORT),
-        ),
+        about="Times that a link went down within the time of a bar.",
+        queries=(Query(f"{increase(foreign('node_infiniband_link_downed_total'))} > 0", _PORT),),
         bars=True,
         minimum=0,
         empty="no link went down, or no exporter shows it",

@@ -16,6 +16,7 @@ from dashboards.shared import (
     TO_NODE,
     coded,
     ever,
+    increase,
     most,
     one,
     port_health,
@@ -163,10 +164,10 @@ LINKS = (
     ),
     Lines(
         title="Flaps and recoveries",
-        about="Times that a link went down, or retrained, within five minutes.",
+        about="Times that a link went down, or retrained, within the time of a bar.",
         queries=(
-            Query(f"increase({_of('link_downed')}[5m]) > 0", f"{_PORT} down"),
-            Query(f"increase({_of('link_error_recoveries')}[5m]) > 0", f"{_PORT} retrained"),
+            Query(f"{increase(_of('link_downed'))} > 0", f"{_PORT} down"),
+            Query(f"{increase(_of('link_error_recoveries'))} > 0", f"{_PORT} retrained"),
         ),
         empty="no link went down, or no agent answers",
         bars=True,

@@ -41,7 +41,7 @@ def _hosts(state: str) -> str:
 
 
 def _of_gateway(series: str) -> str:
-    return f"{rose(series, '5m')} and on ({BY_NODE}) {own(fleet.INFO)}"
+    return f"{rose(series)} and on ({BY_NODE}) {own(fleet.INFO)}"
 
 
 NUMBERS = (
@@ -172,8 +172,8 @@ LEADING = (
     ),
     Lines(
         title="Ingest workers started again",
-        about="Within five minutes, by reason. What they held is read again: nothing is lost.",
-        queries=(Query(rose(own(fleet.INGEST_RESTARTS), "5m"), f"{_GATEWAY} {{{{reason}}}}"),),
+        about="By reason, within the time of a bar. What they held is read again: nothing is lost.",
+        queries=(Query(rose(own(fleet.INGEST_RESTARTS)), f"{_GATEWAY} {{{{reason}}}}"),),
         empty="no worker was started again, or no gateway answers",
         bars=True,
         minimum=0,
@@ -200,14 +200,14 @@ LOST = (
     Lines(
         title="Batches refused or lost",
         about=(
-            "Within five minutes: refused, damaged or on the subject of another host; lost, "
+            "Within the time of a bar: refused, damaged or on the subject of another host; lost, "
             "dropped by an agent or by the bus; late, observations that came after their second "
             "was judged."
         ),
         queries=(
-            Query(rose(own(fleet.REFUSED), "5m"), f"{_GATEWAY} refused"),
-            Query(rose(own(fleet.MISSED), "5m"), f"{_GATEWAY} lost"),
-            Query(rose(own(fleet.TOO_LATE), "5m"), f"{_GATEWAY} late"),
+            Query(rose(own(fleet.REFUSED)), f"{_GATEWAY} refused"),
+            Query(rose(own(fleet.MISSED)), f"{_GATEWAY} lost"),
+            Query(rose(own(fleet.TOO_LATE)), f"{_GATEWAY} late"),
         ),
         empty="nothing was lost, or no gateway answers",
         bars=True,
@@ -246,8 +246,8 @@ LOST = (
     Lines(
         title="Seconds with findings not stored",
         about=(
-            "By a gateway, within five minutes: its disk is full, slow or broken. Alerts are not "
-            "affected."
+            "By a gateway, within the time of a bar: its disk is full, slow or broken. Alerts are "
+            "not affected."
         ),
         queries=(
             Query(_of_gateway(own(agent.STORE_LOST)), f"{_GATEWAY} refused by the disk"),

@@ -187,8 +187,8 @@ WORK = (
 ERRORS = (
     Lines(
         title="XIDs",
-        about="Errors that the driver reported within five minutes, by code.",
-        queries=(Query(xids(5, gpu="=~$gpu"), "XID {{xid}}"),),
+        about="Errors that the driver reported within the time of a bar, by code.",
+        queries=(Query(xids(gpu="=~$gpu"), "XID {{xid}}"),),
         empty="no XID in this time, or the agent does not answer",
         bars=True,
         minimum=0,

@@ -158,10 +158,10 @@ TREND = (
     Lines(
         title="XIDs of memory",
         about=(
-            "48, 63, 64, 92, 94 and 95 within an hour. 94: contained, restart the job. 95: not "
-            "contained, reset the GPU. 64: a remap failed."
+            "48, 63, 64, 92, 94 and 95 within the time of a bar. 94: contained, restart the job. "
+            "95: not contained, reset the GPU. 64: a remap failed."
         ),
-        queries=(Query(xids(60, xid=_XIDS), f"{_GPU} XID {{{{xid}}}}"),),
+        queries=(Query(xids(xid=_XIDS), f"{_GPU} XID {{{{xid}}}}"),),
         bars=True,
         minimum=0,
         links=(TO_GPU,),

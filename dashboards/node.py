@@ -105,10 +105,10 @@ DEVICES = (
     Lines(
         title="XIDs",
         about=(
-            "Errors that the driver reported in the last five minutes, by GPU and code, from "
+            "Errors that the driver reported within the time of a bar, by GPU and code, from "
             "counters that survive restarts. 13, 31, 43 and 45 are usually the application's."
         ),
-        queries=(Query(xids(5), "GPU {{gpu}} XID {{xid}}"),),
+        queries=(Query(xids(), "GPU {{gpu}} XID {{xid}}"),),
         empty="no XID in this time, or the agent does not answer",
         bars=True,
         minimum=0,

@@ -31,6 +31,7 @@ ROW_TO_NODE = Link("This node", NODE, (("instance", "Node"),))
 ROW_TO_GPU = Link("This GPU", GPU, (("instance", "Node"), ("gpu", "GPU")))
 
 BY_NODE = "cluster, instance"
+_STEP = "$__rate_interval"
 BY_GPU = "cluster, instance, gpu, uuid"
 BY_PORT = "cluster, instance, device, port"
 
@@ -41,19 +42,27 @@ UP = foreign("up", job="=~.*tocsin.*").replace("}", ', job!~".*gateway.*"}')
 AGENTS = own(agent.BUILD_INFO)  # one series per agent that answers
 
 
-def xids(minutes: int, **matchers: str) -> str:
-    """How many XIDs came within so many minutes; 1 for a code that came for the first time, since
-    its series was born with it.
+def xids(**matchers: str) -> str:
+    """How many XIDs came within the step of the picture; 1 for a code that came for the first time,
+    since its series was born with it.
     """
-    seen = f"time() - {own(agent.XID_LAST_SEEN, **matchers)} <= bool {60 * minutes}"
-    return f"increase({own(agent.XID_ERRORS, **matchers)}[{minutes}m]) > 0 or ({seen}) > 0"
+    step_s = "$__interval_ms / 1000 + 60"  # and a minute, in which it is scraped
+    seen = f"time() - {own(agent.XID_LAST_SEEN, **matchers)} <= bool {step_s}"
+    return f"{increase(own(agent.XID_ERRORS, **matchers))} > 0 or ({seen}) > 0"
 
 
-def rose(series: str, span: str) -> str:
-    """Where a counter rose within a time, or was born in it: one that begins with its first
-    event shows no increase.
+def rose(series: str) -> str:
+    """Where a counter rose within the step of the picture, or was born in it: one that begins with
+    its first event shows no increase.
     """
-    return f"increase({series}[{span}]) > 0 or ({series} unless {series} offset {span}) > 0"
+    return f"{increase(series)} > 0 or ({series} unless {series} offset {_STEP}) > 0"
+
+
+def increase(series: str) -> str:
+    """Increase over the step of the picture: over a fixed time, what happened between two points of
+    a coarse one would not be shown.
+    """
+    return f"increase({series}[{_STEP}])"
 
 
 def process(name: str, of: Callable[[str], str] = str) -> str:
@@ -71,7 +80,7 @@ def one(by: str, series: str) -> str:
 
 def rate(series: str) -> str:
     """Increase per second over the step of the picture."""
-    return f"rate({series}[$__rate_interval])"
+    return f"rate({series}[{_STEP}])"
 
 
 def coded(by: str, states: Sequence[State], select: Callable[[str], str]) -> str:

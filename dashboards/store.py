@@ -182,8 +182,8 @@ SENT = (
     ),
     Lines(
         title="Refused",
-        about=("Uploads that failed within five minutes, by cause; they are tried again."),
-        queries=(Query(f"sum by (cause) ({rose(own(agent.UPLOAD_FAILURES), '5m')})", "{{cause}}"),),
+        about=("Uploads that failed within the time of a bar, by cause; they are tried again."),
+        queries=(Query(f"sum by (cause) ({rose(own(agent.UPLOAD_FAILURES))})", "{{cause}}"),),
         bars=True,
         minimum=0,
         empty="no upload failed, or no agent uploads",

@@ -83,7 +83,7 @@ SIGNS = (
     'tocsin_nvml_hung_calls_total{node="dying"} > 0',
     'tocsin_incident_active{node="dying",severity="page"}',
     # Counted by a child at lowest priority, which a busy machine lets wait.
-    f'count(count by (node) (tocsin_store_bytes)) == {len(FAULTS)}',
+    f"count(count by (node) (tocsin_store_bytes)) == {len(FAULTS)}",
     # Longer than the half hour that panels ask for, with its job beside it.
     (
         'tocsin_device_job_info{node="stalled",gpu="4"} and on (node, gpu) '
@@ -98,7 +98,7 @@ QUIET = (
 )
 LASTS_S = 8.0  # after the last sign
 
-VARIABLES = {**ANYTHING, "__rate_interval": "5s", "__interval": "1s"}
+VARIABLES = {**ANYTHING, "__rate_interval": "5s", "__interval": "1s", "__interval_ms": "1000"}
 
 
 @dataclass(frozen=True, slots=True)

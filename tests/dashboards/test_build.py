@@ -151,6 +151,22 @@ def test_rates_look_back_as_far_as_the_picture_is_coarse() -> None:
             assert lookback == "$__rate_interval" or lookback in {"5m", "1h"}, target
 
 
+def test_what_happened_between_two_points_of_a_coarse_picture_is_shown() -> None:
+    """A picture of a week has a point every quarter of an hour: what is counted in it is counted
+    since the point before, or for longer than two points are apart.
+    """
+    pictures = [
+        (board["title"], panel["title"], each["expr"])
+        for board in DASHBOARDS.values()
+        for panel in panels(board)
+        if panel["type"] == "timeseries"
+        for each in panel["targets"]
+    ]
+    for title, panel, expr in pictures:
+        for span in re.findall(r"increase\([^\[]*\[([^\]]*)\]|offset ([$\w]+)", expr):
+            assert "".join(span) in {"$__rate_interval", "1h", "1d"}, (title, panel)
+
+
 @pytest.mark.parametrize("name", PLACES)
 def test_a_place_is_one_panel(name: str) -> None:
     """What alerts point at is there, once, under the number that never changes."""

@@ -20,6 +20,7 @@ VARIABLES = {
     **ANYTHING,
     "__rate_interval": "5m",
     "__interval": "1m",
+    "__interval_ms": "60000",
     "__range": "10m",
     "__range_s": "600",
 }

@@ -37,6 +37,7 @@ function builtIn(span: Span): [string, string][] {
   const range = Math.round(span.to - span.from);
   return [
     ['__interval', `${span.step}s`],
+    ['__interval_ms', String(1000 * span.step)],
     ['__rate_interval', `${Math.max(span.step + span.scrape, 4 * span.scrape)}s`],
     ['__range', `${range}s`],
     ['__range_s', String(range)],
