@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import places
-from rules.model import Alert, Group, gone
+from rules.model import Alert, Group, Recording, gone
 from rules.templates import INSTANCE, NODE
 
 UP = 'up{job=~".*tocsin.*", job!~".*gateway.*"}'
@@ -178,10 +178,18 @@ AVAILABILITY = (
     ),
 )
 
+IN_MAINTENANCE = "instance:tocsin_maintenance:last"
+
 MAINTENANCE = (
+    # A node is switched off for its maintenance: that does not end it.
+    Recording(
+        IN_MAINTENANCE,
+        "tocsin_maintenance{kind='node'}\n"
+        f"or ({IN_MAINTENANCE} and on (cluster, node, instance) ({UP} == 0))",
+    ),
     Alert(
         name="TocsinNodeMaintenance",
-        expr="tocsin_maintenance{kind='node'} > 0",
+        expr=f"{IN_MAINTENANCE} > 0",
         severity="info",
         component="node",
         scope="node",
@@ -198,7 +206,10 @@ MAINTENANCE = (
         ),
         confirm="`tocsin_maintenance`; the status page of the node.",
         do="`sudo tocsin maintenance off` when the work is done.",
-        clears="At `tocsin maintenance off`, or at the end that was set.",
+        clears=(
+            "At `tocsin maintenance off`, or at the end that was set; of a node that is switched "
+            "off, when its agent responds again."
+        ),
         panel=places.MAINTENANCE,
     ),
 )
