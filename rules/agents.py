@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import places
-from rules.model import Alert, Group, Recording, gone
+from rules.model import Alert, Group, Recording, any_pod, gone
 from rules.templates import INSTANCE, NODE
 
 UP = 'up{job=~".*tocsin.*", job!~".*gateway.*"}'
@@ -80,7 +80,7 @@ AVAILABILITY = (
         name="TocsinGpuMissing",
         # Where an incident names the GPU, the alert of the incident pages.
         expr=(
-            "(tocsin_gpu_expected - tocsin_gpu_visible > 0)\n"
+            f"({any_pod('tocsin_gpu_expected - tocsin_gpu_visible')} > 0)\n"
             "unless on (cluster, node, instance) "
             'tocsin_incident_active{class=~"'
             '(gpu_lost|gpu_absent|gpu_hung|gpu_driver|driver_hung|xid)(/.*)?"}\n'
@@ -113,7 +113,7 @@ AVAILABILITY = (
     Alert(
         name="TocsinGpuUnlisted",
         expr=(
-            "(tocsin_gpu_unlisted == 1)\n"
+            f"({any_pod('tocsin_gpu_unlisted')} == 1)\n"
             "unless on (cluster, node, instance) tocsin_maintenance{kind='node'}"
         ),
         severity="warning",
@@ -181,11 +181,13 @@ AVAILABILITY = (
 IN_MAINTENANCE = "instance:tocsin_maintenance:last"
 
 MAINTENANCE = (
-    # A node is switched off for its maintenance: that does not end it.
+    # A node is switched off for its maintenance, and its agent gets another pod, which takes some
+    # minutes: neither ends it.
     Recording(
         IN_MAINTENANCE,
-        "tocsin_maintenance{kind='node'}\n"
-        f"or ({IN_MAINTENANCE} and on (cluster, node, instance) ({UP} == 0))",
+        any_pod("tocsin_maintenance{kind='node'}") + "\n"
+        f"or ({IN_MAINTENANCE} unless on (cluster, node, instance) ({UP} == 1)\n"
+        f"and on (cluster, node, instance) last_over_time({UP}[10m]))",
     ),
     Alert(
         name="TocsinNodeMaintenance",

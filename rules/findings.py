@@ -9,7 +9,7 @@ from dashboards import places
 from dashboards.places import Place
 from detectors import faults
 from rules import fleet, owners, templates, words
-from rules.model import Action, Alert, Component, Group, Severity
+from rules.model import Action, Alert, Component, Group, Severity, any_pod
 
 INCIDENT = "cluster, node, instance, root_kind, root_device, class"
 
@@ -373,7 +373,7 @@ OTHER = FaultClass(
 def _named(selector: str, level: str, metric: str = "tocsin_incident_active") -> str:
     """The incidents, with the labels of their alerts."""
     series = f'{metric}{{{selector}{", " if selector else ""}severity="{level}"}}'
-    return templates.labelled(series)
+    return templates.labelled(any_pod(series))
 
 
 def _alert(fault: FaultClass, severity: Severity) -> Alert:

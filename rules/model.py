@@ -45,7 +45,9 @@ def gone(series: str) -> str:
 
 
 def any_pod(series: str) -> str:
-    """The series of a target, whichever pod it is scraped from."""
+    """The series of a target, whichever pod it is scraped from: an alert goes on in the next one,
+    and is not sent again.
+    """
     return f"max without (pod) ({series})"
 
 
