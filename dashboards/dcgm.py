@@ -25,7 +25,9 @@ _GPU = "{{instance}} GPU {{gpu}}"
 _ANY = '{__name__=~"DCGM_FI_DEV_GPU_TEMP|DCGM_FI_DEV_GPU_TEMP_CELSIUS"}'
 _CLUSTERS = Variable("cluster", "Cluster", _ANY, "cluster", every=".*")
 _JOBS = Variable("job", "Scrape job", _ANY, "job")
-_NODES = Variable("instance", "Exporter", _ANY, "instance")
+# Those of GPUs and of ports: the two exporters of a node listen on ports of their own.
+_EITHER = _ANY.replace('"}', '|node_infiniband_state_id"}')
+_NODES = Variable("instance", "Exporter", _EITHER, "instance")
 
 
 def _of(name: str) -> str:

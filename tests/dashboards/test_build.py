@@ -167,6 +167,14 @@ def test_what_happened_between_two_points_of_a_coarse_picture_is_shown() -> None
             assert "".join(span) in {"$__rate_interval", "1h", "1d"}, (title, panel)
 
 
+def test_every_exporter_of_the_dashboard_without_agents_can_be_chosen() -> None:
+    """Ports have another instance than GPUs, and alerts about them link to it."""
+    variables = {each["name"]: each for each in DASHBOARDS["dcgm"]["templating"]["list"]}
+    asked = variables["instance"]["query"]["query"]
+    for series in ("DCGM_FI_DEV_GPU_TEMP", "node_infiniband_state_id"):
+        assert re.search(rf"[|\"]{series}[|\"]", asked), series
+
+
 @pytest.mark.parametrize("name", PLACES)
 def test_a_place_is_one_panel(name: str) -> None:
     """What alerts point at is there, once, under the number that never changes."""
