@@ -230,6 +230,18 @@ MUTES = [
         False,
     ),
     (
+        "an agent that does not respond is told of once",
+        alert("TocsinAgentDown", "a", job="tocsin", **N1),
+        alert("RawGpuExporterDown", "b", job="tocsin", **N1),
+        True,
+    ),
+    (
+        "and not for another exporter of the node",
+        alert("TocsinAgentDown", "a", job="tocsin", **N1),
+        alert("RawGpuExporterDown", "b", job="dcgm", **N1),
+        False,
+    ),
+    (
         "maintenance",
         alert("TocsinNodeMaintenance", "a", **N1),
         alert("RawGpuLost", "b", gpu_uuid="g1", **N1),
