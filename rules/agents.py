@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import places
-from rules.model import Alert, Group, Recording, any_pod, gone
+from rules.model import Alert, Group, Recording, any_pod, gone_target
 from rules.templates import INSTANCE, NODE
 
 UP = 'up{job=~".*tocsin.*", job!~".*gateway.*"}'
@@ -52,7 +52,7 @@ AVAILABILITY = (
     ),
     Alert(
         name="TocsinAgentGone",
-        expr=gone(UP),
+        expr=gone_target(UP),
         severity="warning",
         component="pipeline",
         scope="node",

@@ -44,6 +44,14 @@ def gone(series: str) -> str:
     return f"{any_pod(f'last_over_time({series}[1d])')} unless {any_pod(series)}"
 
 
+def gone_target(up: str) -> str:
+    """Targets that are no more, and whose node has no other. Pods are scraped by address by
+    default: one that replaces another has the same node.
+    """
+    on_node = up.replace("}", ', node!=""}')
+    return f"({gone(up)})\nunless on (job, cluster, node) {on_node}"
+
+
 def any_pod(series: str) -> str:
     """The series of a target, whichever pod it is scraped from: an alert goes on in the next one,
     and is not sent again.

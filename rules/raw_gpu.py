@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import places
-from rules.model import Alert, Group, Recording, gone
+from rules.model import Alert, Group, Recording, gone_target
 from rules.templates import INSTANCE, NODE
 
 # What makes a GPU unique. Job and pod labels are aggregated away: otherwise a new job would end one
@@ -18,7 +18,6 @@ XID_RESET = "46|54|62|64|95|109|110|119|120|136|140|143|155|156|158"
 XIDS = f'DCGM_EXP_XID_ERRORS_COUNT{{xid=~"{XID_REBOOT}|{XID_RESET}"}}'
 
 UP = 'up{job=~".*(dcgm|tocsin).*", job!~".*gateway.*"}'  # a gateway reads no GPU
-UP_ON_NODE = UP.replace("}", ', node!=""}')
 # How long a missing GPU is remembered: longer than an outage of the exporter overnight.
 REMEMBERED = "1d"
 
@@ -137,8 +136,7 @@ AVAILABILITY = (
     ),
     Alert(
         name="RawGpuExporterGone",
-        # Pods are scraped by address by default: one that replaces another has the same node.
-        expr=f"({gone(UP)})\nunless on (job, cluster, node) {UP_ON_NODE}",
+        expr=gone_target(UP),
         severity="warning",
         component="pipeline",
         scope="node",
