@@ -9,11 +9,11 @@ from typing import Literal
 # How the device of the cause is related to that of the effect. ``device``: it is the same;
 # ``link``: the other end of the link; ``gpu``: a GPU and an NVLink that ends at it, two links of
 # one GPU, or the two ends of a link between two GPUs; ``port``: two ports of a node (a GPU
-# that waits for one does not slow down); ``job``: the same job holds both; ``switch``: the leaf
-# switch, or the rail where that is not known; otherwise the cause is found on the container itself
-# that holds the device of the effect.
+# that waits for one does not slow down); ``part``: a GPU, about which the cause pages, and its
+# node; ``job``: the same job holds both; ``switch``: the leaf switch, or the rail where that is not
+# known; otherwise the cause is found on the container itself that holds the device of the effect.
 Relation = Literal[
-    "device", "link", "gpu", "port", "node", "switch", "rack", "nvlink_domain", "job"
+    "device", "link", "gpu", "port", "part", "node", "switch", "rack", "nvlink_domain", "job"
 ]
 
 
@@ -126,6 +126,17 @@ EDGES: tuple[Edge, ...] = (
         *("gpu_hung", "gpu_unreadable", "observability", "waste", "outlier", "straggler"),
     ),
     Edge("observability/unread", "node", "gpu_unreadable"),
+    # Most lines of the driver name no GPU: one that is gone or is to be reset has them printed
+    # again and again.
+    *_each(
+        (
+            *("gpu_lost", "gpu_absent", "gpu_hung", "pcie/contained"),
+            *("xid/gpu", "xid/memory", "xid/nvlink", "xid/recovery_action"),
+        ),
+        "part",
+        "gpu_driver/fatal",
+    ),
+    Edge("driver_hung", "device", "gpu_driver/fatal"),
     # Processes wait in the kernel for a disk or server that is gone.
     *_each(("storage/server", "storage/disk"), "node", "host/hung_task"),
     # A GPU takes its NVLinks along, at both ends; the driver logs an XID as it sees a link fail,

@@ -11,10 +11,12 @@ from detectors.host.crashes import CRASH_OLD_S, CRASHED, PANIC, Crashes, crashed
 from detectors.host.rules import EVERY, REPORTER, RULES, UNKNOWN, Rule
 from detectors.host.things import Thing, Things
 from detectors.kit.boots import Boots
+from detectors.kit.columns import rows_where
 from detectors.kit.elapsed import Elapsed
 from detectors.kit.findings import AGAIN_NS, RANK, FindingTracker, Verdict
 from detectors.kit.jobs import JobTracker
 from detectors.kit.page import Default, Needs, Page, Shown
+from detectors.kit.resets import ResetTracker
 from detectors.kit.resting import FOREVER_NS
 from detectors.kit.stateful import Stateful
 from pipeline.catalog import EVENTS
@@ -37,7 +39,8 @@ PAGE = Page(
     next_step="Read the kernel log around the time of the event: `dmesg -T`.",
     clears=(
         "With the event that reports the recovery, with the next boot of the node, or after the "
-        "time without a further event that the table gives. A crash ends after a week."
+        "time without a further event that the table gives; what the driver reports of a GPU also "
+        "with a reset or driver load. A crash ends after a week."
     ),
     scored_as=("host", "host-hardware", "storage", "nvswitch", "gpu-driver", "pcie", "adapter"),
     limits=tuple(
@@ -63,12 +66,12 @@ class Host(Stateful):
     """
 
     name = "host"
-    version = 5
+    version = 6
 
     def __init__(self) -> None:
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
         self._things, self._jobs, self._boots = Things(), JobTracker(), Boots()
-        self._crashes = Crashes()
+        self._crashes, self._lives = Crashes(), ResetTracker()
 
     def update(self, observation: Observation) -> Iterable[Finding]:
         """What the kernel reported, and what is over."""
@@ -79,6 +82,7 @@ class Host(Stateful):
             findings += self._booted(host, since_ns, at)
         for frame in observation.frames:
             findings += self._standing.swapped(frame, at)
+            findings += self._reset(frame, observation.boot_id, at)
         for event in observation.events:
             findings += self._event(event, at)
         findings += self._later(at)
@@ -138,6 +142,8 @@ class Host(Stateful):
         name = _name(rule, event)
         errors = max(1, int(facts.get(rule.counted, 1) or 1)) if rule.counted else 1
         repeated = max(1, int(facts.get("count", 1) or 1))
+        if rule.by_reset and not self._of_a_gpu():
+            self._lives = ResetTracker()  # a reset before this ended nothing of it
         thing = Thing(
             event.device, rule.fault, name, at.mono_ns, at.mono_ns, event.time_ns, number,
             _words(rule, event), str(facts.get("text", "")),
@@ -220,6 +226,23 @@ class Host(Stateful):
             verdict = crashed(event, node.id, times)
             at_ns = event.time_ns
             yield from self._standing.holds(node, verdict, at, at_ns, again_ns=at_ns)
+
+    def _of_a_gpu(self) -> bool:
+        """Whether anything is known that a reset would end."""
+        return any(EVERY[thing.rule].by_reset for thing in self._things.all())
+
+    def _reset(self, frame: Frame, boot_id: str, at: Instant) -> Iterator[Finding]:
+        """A reset GPU, or one whose driver was loaded again, is not as the driver reported before;
+        most of its lines name no GPU, and come again if it was another one.
+        """
+        if frame.kind != "gpu" or not self._of_a_gpu():
+            return
+        for row in rows_where(self._lives.new(frame, boot_id)):
+            gpu = frame.devices[row]
+            for thing in self._things.all():
+                whose = thing.device in (gpu, Device(gpu.host, "node", gpu.host))
+                if whose and EVERY[thing.rule].by_reset:
+                    yield from self._over(thing, at, "a GPU was reset or its driver loaded again")
 
     def _booted(self, host: str, since_ns: int, at: Instant) -> Iterator[Finding]:
         """What was reported before the boot is over; what comes after it may be there already."""

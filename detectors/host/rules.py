@@ -30,7 +30,7 @@ class Rule:
     ``thing``: the attribute that names what is broken; what ends must have the same.
     ``with_job`` is the severity where a job runs on the node, ``on_node`` that of an event of no
     device that is read. ``of_a_job``: it is the affair of the job that the event names, whatever
-    else runs there.
+    else runs there. ``by_reset``: a reset of the GPU ends it too, of any where none is named.
     """
 
     kind: str
@@ -49,6 +49,7 @@ class Rule:
     with_job: Severity | None = None
     on_node: Severity | None = None
     of_a_job: bool = False
+    by_reset: bool = False
 
 
 def _host(kind: str, fault: str, severity: Severity, words: str, least: int, **more: float) -> Rule:
@@ -255,6 +256,7 @@ DEVICES = (
         "RESTART_BM",
         "the driver reports a failure: {reason}",
         where={"severity": ("fatal",)},
+        by_reset=True,
     ),
     Rule(
         "gpu_unavailable",

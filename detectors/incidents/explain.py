@@ -89,6 +89,9 @@ def _related(where: Relation, cause: Evidence, effect: Evidence) -> bool:
         case "port":
             ports = cause.device.kind == effect.device.kind == "ib_port"
             return ports and _same_host(cause, effect)
+        case "part":
+            parts = cause.device.kind == "gpu" and effect.device.kind == "node"
+            return parts and cause.finding.severity == "page" and _same_host(cause, effect)
         case "job":
             jobs, others = cause.all_of("job"), effect.all_of("job")
             return bool(jobs & others) if jobs and others else _same_host(cause, effect)

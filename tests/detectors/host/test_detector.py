@@ -11,7 +11,7 @@ from detectors.host import Host
 from detectors.host.rules import CRASHES, RULES, Rule
 from pipeline.catalog.events import EVENTS
 from pipeline.finding import Finding
-from pipeline.frame import Device, Frame, blank, schema_of
+from pipeline.frame import Device, Frame, blank, frame_of, schema_of
 from pipeline.observation import Event, Observation
 from tests.fakes import START_NS
 
@@ -41,6 +41,11 @@ class Kernel:
             self.seconds = min(end, self.seconds + 60)
             self._see()
 
+    def gpu(self, epoch: str) -> None:
+        """The GPU of the node answers, in this epoch."""
+        device = Device("n1", "gpu", "GPU-0", {"epoch": epoch})
+        self._see(frames=(frame_of("gpu", [(device, {})], self._now, 0),))
+
     def job(self) -> None:
         """A job on one GPU of the node."""
         self.reports("job_started", job="42", gpus="GPU-0")
@@ -59,10 +64,10 @@ class Kernel:
     def _now(self) -> int:
         return START_NS + round(self.seconds * SECOND)
 
-    def _see(self, *events: Event) -> None:
+    def _see(self, *events: Event, frames: tuple[Frame, ...] = ()) -> None:
         self._seq += 1
         mono = round(self.seconds * SECOND)
-        seen = Observation("kmsg", "n1", self.boot, self._seq, self._now, mono, 0, (), events)
+        seen = Observation("kmsg", "n1", self.boot, self._seq, self._now, mono, 0, frames, events)
         for finding in self.detector.update(seen):
             if finding.active:
                 self.open[finding.id] = finding
@@ -127,6 +132,23 @@ def test_each_rule_ends_as_it_says(rule: Rule) -> None:
         else:
             kernel.reports(end, **named(rule))
         assert rule.fault not in kernel.every, end
+
+
+def test_a_reset_of_the_gpu_ends_what_its_driver_reported_before() -> None:
+    """The node needs no reboot for it; an earlier reset, or one that changed nothing, ends none."""
+    kernel = Kernel()
+    for epoch in ("580#0", "580#1"):
+        kernel.gpu(epoch)
+    kernel.reports("gpu_driver_error", severity="fatal", reason="reset required")
+    kernel.gpu("580#1")
+    kernel.wait(600)
+    assert kernel.faults == {"gpu_driver/fatal": "page"}
+    kernel.gpu("580#2")
+    assert kernel.faults == {}
+    kernel.gpu("580#3")
+    kernel.reports("gpu_driver_error", severity="fatal", reason="reset required")
+    kernel.gpu("580#3")
+    assert kernel.faults == {"gpu_driver/fatal": "page"}
 
 
 @rules

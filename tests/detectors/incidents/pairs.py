@@ -29,6 +29,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "drift/ib_port_mtu": ("port",),
     "driver_hung": ("node",),
     "drift/node_kernel": ("node",),
+    "gpu_driver": ("gpu", "node"),
     "adapter": ("port",),
     "hang/host_stall": ("node",),
     "host": ("node",),

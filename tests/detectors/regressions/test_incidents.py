@@ -4,10 +4,14 @@ through judge and fusion.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from collector.sources.kmsg.parse import parse_text
 from detectors.incidents import health_of
 from pipeline.finding import Incident
+from pipeline.frame import Device
 from tests.detectors.feed import a_gpu
 from tests.detectors.regressions.node import JudgedNode
 
@@ -77,6 +81,33 @@ def test_a_program_that_failed_swallows_no_gpu_of_its_job() -> None:
         ("job", "42", "ticket"),
         ("gpu", node.gpus[3].id, "page"),
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [0, 1])
+def test_lines_of_the_driver_that_name_no_gpu_are_of_the_one_that_is_gone(first: int) -> None:
+    """One page, about the GPU and not also its node, whichever line is the first."""
+    lost = (
+        "NVRM: nvAssertOkFailedNoLog: Assertion failed: GPU lost from the bus "
+        "[NV_ERR_GPU_IS_LOST] (0x0000000F) returned from rmStatus @ kernel_ce_gv100.c:106"
+    )
+    node = JudgedNode()
+    node.run(120)
+    for number in (first, 1 - first):
+        if number:
+            node.report("gpu_driver_error", Device("n1", "node", "n1"), **driver_error(lost))
+        else:
+            node.print("NVRM: Xid (PCI:0000:13:00): 79, GPU has fallen off the bus.", 3)
+    node.run(120)
+    (page,) = {i.id: i for i in loud(node, "page", "ticket") if i.cleared_ns == 0}.values()
+    assert (page.root, page.fault) == (node.gpus[3], "xid/gpu")
+
+
+def driver_error(line: str) -> dict[str, Any]:
+    """What a line about no GPU says happened."""
+    parsed = parse_text(line)
+    assert parsed is not None
+    return {**parsed.facts, "text": line}
 
 
 @pytest.mark.slow
