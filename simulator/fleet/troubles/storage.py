@@ -11,7 +11,7 @@ from simulator.fleet.troubles.trouble import Trouble, lines
 WAIT_S = 60.0  # a server that is back by then was not gone
 NFS, LUSTRE = (
     ("nfs: server {server} OK",),
-    ("Lustre: {target}-osc-ffff8881: Connection restored to {target} (at 10.0.0.1@o2ib)",),
+    ("Lustre: {target}-osc-ffff8881: Connection restored to 10.0.0.1@o2ib (at 10.0.0.1@o2ib)",),
 )
 TASKS = ("INFO: task {comm}:{pid} blocked for more than 120 seconds.",) * 4
 

@@ -37,6 +37,9 @@ _LUSTRE, _CIFS = "lustre/ptlrpc/import.c", "fs/smb/client/connect.c"
 _LUSTRE_PLACE = r"\d{1,10}:\d{1,10}:\([\w.-]{1,64}\.[ch]:\d{1,6}:"
 _LUSTRE_CODE = r"[0-9a-f]{1,6}-[0-9a-f]{1,4}: "
 _LUSTRE_NAMED = r"(?=[^ :]{0,120}?(?:MDT|OST|MGS|MGC|MGT))"
+# An import is named after its target. What "restored to" names is the target in old releases only,
+# now the address of the server.
+_LUSTRE_IMPORT = r"(?P<server>[^ ]{1,160}?)(?:-(?:mdc|osc|mgc|lwp)-[0-9a-f]{4,16})?: "
 _WEKA = "wekafs kernel client"
 _WEKA_FIRST = "wekafs: wekafsio: wekafsgw: weka: WEKA: Weka: [WEKA] [weka]"
 # Its servers are named by address, its mounts by path; a recovery that names neither ends nothing.
@@ -181,7 +184,7 @@ CLASSES: tuple[LineClass, ...] = (
     ),
     _gone(
         "Lustre:",
-        r"Lustre: [^ ]{1,160}: Connection to (?P<server>[^ ]{1,120}) .{0,80}was lost",
+        rf"Lustre: {_LUSTRE_IMPORT}Connection to [^ ]{{1,120}} .{{0,80}}was lost",
         "lustre",
         _LUSTRE,
         "connection lost",
@@ -195,7 +198,7 @@ CLASSES: tuple[LineClass, ...] = (
     ),
     _back(
         "Lustre:",
-        r"Lustre: [^ ]{1,160}: Connection restored to (?P<server>[^ ]{1,120})",
+        rf"Lustre: {_LUSTRE_IMPORT}Connection restored to ",
         "lustre",
         _LUSTRE,
     ),
