@@ -26,7 +26,7 @@ _LOST_END = re.compile(
 )
 _APEI = re.compile(
     r"(?P<number>\{\d{1,10}\})?\[Hardware Error\]: +(?:event severity: (?P<severity>[a-z-]{1,20})|"
-    r"section_type: (?P<section>[^\n]{1,80}))"
+    rf"section_type: (?P<section>[^\n]{{1,80}})|device_id: {PCI})"
 )
 _SECTIONS = {"memory error": "memory", "PCIe error": "pcie", "general processor error": "cpu"}
 _APEI_SEVERITIES = {"recoverable": "uncorrected", "info": "info"}
@@ -35,7 +35,16 @@ _BEYOND_DEVICE = re.compile(rf"{BLOCK_DEVICE}: rw=")
 # Said at each start too: events only after an error of the same part.
 AFTER_AN_ERROR = {"storage_recovered", "filesystem_recovered"}
 ERRORS = {"storage_error", "filesystem_error", "filesystem_read_only"}
-_SIZES = {"aer": 6, "apei": 5, "oom": 2, "memcg": 2, "lost": 1, "beyond": 0, "error": 0}
+_SIZES = {
+    "aer": 6,
+    "apei": 5,
+    "section": 5,
+    "oom": 2,
+    "memcg": 2,
+    "lost": 1,
+    "beyond": 0,
+    "error": 0,
+}
 
 
 class Joiner:
@@ -43,7 +52,8 @@ class Joiner:
 
     * AER: the port says that a device sent an error, then the device's line says which. The first
       alone becomes an event when a second read passed without the device's line.
-    * Error records of the firmware (APEI): severity in one line, what it is about in a later one.
+    * Error records of the firmware (APEI): severity in one line, what it is about in a later one,
+      and of PCIe the device in one after that.
     * Out of memory: the lines before the kill name the memory cgroups.
     * Fallen off the bus, as printed at probe time: the address in one line, the words in
       the next or next but one.
@@ -94,7 +104,7 @@ class Joiner:
         """
         late = []
         for key, value in list(self.held.items()):
-            if not key.startswith(("aer ", "apei ")):
+            if not key.startswith(("aer ", "apei ", "section ")):
                 continue
             seq, usec, time_ns, severity, reads, *more = value
             if reads or final:
@@ -143,17 +153,30 @@ class Joiner:
         match = _APEI.match(record.text)
         if match is None:
             return None
-        key = f"apei {match['number'] or ''}"
-        if match["section"] is None:
+        number = match["number"] or ""
+        if match["severity"] is not None:
             severity = _APEI_SEVERITIES.get(match["severity"], match["severity"])
-            self._hold(key, [*_place(record), severity, 0])
+            self._hold(f"apei {number}", [*_place(record), severity, 0])
             return None
-        severities = self.held.pop(key, None)
-        if severities is None:
+        if match["pci"] is not None:
+            return self._apei_device(number, match["pci"].lower())
+        first = self.held.pop(f"apei {number}", None)
+        if first is None:
             return None  # a further section of a record that was an event
         component = _SECTIONS.get(match["section"].strip(), match["section"].strip())
-        facts = {"severity": str(severities[3]), "component": component}
+        if component == "pcie":
+            self._hold(f"section {number}", first)
+            return None
+        facts = {"severity": str(first[3]), "component": component}
         return ParsedLine("hardware_error", "", facts)
+
+    def _apei_device(self, number: str, pci: str) -> ParsedLine | None:
+        """The same as AER reports where the kernel and not the firmware handles it."""
+        first = self.held.pop(f"section {number}", None)
+        if first is None:
+            return None
+        severity = "nonfatal" if first[3] == "uncorrected" else str(first[3])
+        return ParsedLine("pcie_error", pci, {"severity": severity})
 
     def _oom(self, record: Record) -> None:
         if found := memory_of(record.text):
@@ -179,7 +202,9 @@ def _alone(key: str, severity: str, more: list[object]) -> ParsedLine:
     """The event of a first line without its second."""
     kind, _, name = key.partition(" ")
     facts: dict[str, Value] = {"severity": severity}
-    if kind == "apei":
+    if kind == "section":
+        facts["component"] = "pcie"
+    if kind != "aer":
         return ParsedLine("hardware_error", "", facts)
     if more and more[0]:
         facts["reporter"] = str(more[0])
