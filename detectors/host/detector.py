@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from detectors.host.crashes import CRASH_OLD_S, CRASHED, PANIC, Crashes, crashed, is_crash
-from detectors.host.rules import EVERY, REPORTER, RULES, UNKNOWN, Rule
+from detectors.host.rules import EVERY, LINK_REQUEST, REPORTER, RULES, UNKNOWN, Rule
 from detectors.host.things import Thing, Things
 from detectors.kit.boots import Boots
 from detectors.kit.columns import rows_where
@@ -66,7 +66,7 @@ class Host(Stateful):
     """
 
     name = "host"
-    version = 6
+    version = 7
 
     def __init__(self) -> None:
         self._elapsed, self._standing = Elapsed(), FindingTracker(self.name)
@@ -129,6 +129,8 @@ class Host(Stateful):
         facts = event.attributes
         if rule.kind == "oom_kill" and facts.get("cgroup") and not self._has_gpus(event):
             return False  # the limit of a group that uses no GPU: its own affair
+        if facts.get("code") == LINK_REQUEST and facts.get("severity") == "nonfatal":
+            return False
         return all(str(facts.get(name)) in words for name, words in rule.where.items())
 
     def _has_gpus(self, event: Event) -> bool:

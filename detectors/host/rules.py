@@ -16,6 +16,10 @@ CORRECTED_PER_DAY = 100
 # What the kernel has for all; a job's own limit is no want of the node.
 RESOURCES = ("open files", "connection tracking", "neighbour table", "TCP memory", "processes")
 OWN_PROCESSES = "processes of a job"
+# "Minion Link DLREQ interrupt" of a link that comes up at a boot or reset: NVIDIA's Fabric Manager
+# user guide, appendix on SXids, has it among the errors that can be ignored. Old switches call it
+# fatal.
+LINK_REQUEST = 22013
 # The port that cut a device off: the line of its recovery names that port alone.
 REPORTER = "reporter"
 

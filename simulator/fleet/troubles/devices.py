@@ -29,7 +29,7 @@ SWITCH = lines(
 AGAIN = lines(
     _SXID + "12028, Non-fatal, Link {link} egress non-posted PRIV error (First)",
     _SXID + "11004, Non-fatal, Link {link} ingress invalid ACL (First)",
-    _SXID + "22013, Non-fatal, Link {link} Minion Link DLREQ interrupt",
+    _SXID + "20001, Non-fatal, Link {link} TX Replay Error",
     _SXID + "10004, NVSWITCH Temperature 95C | TSENSE WARN Threshold 93C",
 )
 SWITCHES = (

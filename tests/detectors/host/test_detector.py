@@ -114,6 +114,16 @@ def test_two_switches_of_a_node_are_both_named() -> None:
     assert finding.again_ns
 
 
+def test_links_of_a_switch_that_come_up_are_no_errors() -> None:
+    """Each reports SXID 22013 as it does; where the driver calls that fatal, it is."""
+    kernel = Kernel()
+    for link in range(64):
+        kernel.reports("sxid", code=22013, severity="nonfatal", switch=3, link=link)
+    assert kernel.every == {}
+    kernel.reports("sxid", code=22013, severity="fatal", switch=3, link=1)
+    assert kernel.faults == {"nvswitch/fatal": "page"}
+
+
 @rules
 def test_each_rule_ends_as_it_says(rule: Rule) -> None:
     """With its recovery, or after its quiet time; with the next boot in any case."""
