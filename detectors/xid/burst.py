@@ -161,14 +161,13 @@ def read(
         return None
     lead = max(leads, key=lambda r: (r.lead != ARBITER, RANK[r.severity], _weight(r.lead), -r.lead))
     arbiter = burst.seen.get(ARBITER)
-    if (
-        arbiter is not None
-        and RANK[arbiter.meaning.severity] > RANK[lead.severity]
-        and lead.fault != APPLICATION
-    ):
-        return BurstDiagnosis(
-            lead.lead, arbiter.meaning.severity, arbiter.meaning.action, lead.fault
-        )
+    if arbiter is not None and lead.fault != APPLICATION:
+        asks = arbiter.meaning
+        graver = RANK[asks.severity] > RANK[lead.severity]
+        # A reset does not repair what the driver wants a reboot for.
+        reboots = asks.action == "RESTART_BM" and lead.action == "COMPONENT_RESET"
+        if graver or (reboots and asks.severity == lead.severity):
+            return BurstDiagnosis(lead.lead, asks.severity, asks.action, lead.fault)
     return lead
 
 

@@ -112,7 +112,7 @@ class Xid(Stateful):
     """  # noqa: E501 - an example or a table
 
     name = "xid"
-    version = 5
+    version = 6
 
     def __init__(self) -> None:
         self._columns = Columns(**Persistence.fills(1), life_ns=0, gone=False, recovery=0)
@@ -460,7 +460,10 @@ class Xid(Stateful):
 
 def _verdict(reading: BurstDiagnosis, burst: Burst, node: NodeBurst, at: Instant) -> Verdict:
     entry, severity = xid_entry(reading.lead), reading.severity
-    summary = f"{xid_words(reading.lead)}. Next: {entry.action}."
+    step, own = entry.action, burst.seen[reading.lead].meaning.action
+    if reading.action == "RESTART_BM" and own == "COMPONENT_RESET":
+        step = "drain, reboot the node: the driver asks for it"
+    summary = f"{xid_words(reading.lead)}. Next: {step}."
     evidence: tuple[Any, ...] = burst.evidence()
     if node.before:  # the reboot was the remedy; what is still broken is reported again
         severity = _at_most(severity, "ticket")

@@ -273,6 +273,16 @@ def test_154_raises_what_came_before(log: Log) -> None:
     assert "XID 94" in page[0].summary
 
 
+def test_154_asks_for_a_reboot_where_a_reset_does_not_help(log: Log) -> None:
+    """As serious, but another step; a reset that it asks for is not enough after XID 79."""
+    (reset,), (reboot,) = log.xid(119), log.xid(154, recovery_to=2)
+    assert (reset.severity, reset.action) == ("page", "COMPONENT_RESET")
+    assert (reboot.severity, reboot.action) == ("page", "RESTART_BM")
+    assert "reboot the node" in reboot.summary
+    (lost,) = log.xid(79, gpu=1)
+    assert [f.action for f in (lost, *log.xid(154, gpu=1, recovery_to=1))] == ["RESTART_BM"]
+
+
 def test_the_polled_recovery_action_shows_what_the_lost_line_said(log: Log) -> None:
     """NVML field 230 asks for a reset, and there was no XID: a page, until it asks no more."""
     findings = log.quiet(60, recovery_action=1.0)
