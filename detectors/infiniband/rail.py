@@ -4,9 +4,10 @@ every collective of the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detectors.infiniband.ports import (
     MIN_TRAFFIC,
@@ -21,8 +22,9 @@ from detectors.kit.block_clock import BlockMeans
 from detectors.kit.blockwise import Blockwise
 from detectors.kit.columns import Columns, rows_where
 from detectors.kit.findings import Verdict
-from detectors.kit.groups import Groups
+from detectors.kit.groups import Groups, share_by_group
 from detectors.kit.instants import Times, ago
+from detectors.kit.jobs import JobTracker
 from detectors.kit.literature import GREYHOUND
 from detectors.kit.page import Needs, Page, Shown
 from detectors.kit.readings import reading
@@ -30,10 +32,14 @@ from detectors.kit.stateful import Numbers
 from detectors.kit.stats import peer_deviation
 from pipeline.finding import Finding
 from pipeline.frame import Device, Frame
+from pipeline.observation import Event
 
 BLOCK_S = 60.0
 LIMIT = Limit(0.25, 5.0, 5)  # ln units: rails share a job's traffic evenly, but not exactly
 MIN_RAILS = 4
+# Of the rails of a node, within the floor of the median, as they share the traffic of one job:
+# servers of requests beside each other share nothing, and one of them may be switched off.
+MOST = 0.75
 CLEAR_BLOCKS = 5
 FAULT = "straggler"
 
@@ -63,14 +69,15 @@ PAGE = Page(
 
 class IbRail(Blockwise):
     """Compares the traffic of each port with the median of its node's rails, and with its
-    own past; a ticket at most.
+    own past; a ticket at most. Only while most rails carry the same, and no more than one job is
+    known on the node.
 
     >>> IbRail().name
     'ib_rail'
     """
 
     name = "ib_rail"
-    version = 3
+    version = 4
     kind = "ib_port"
 
     def __init__(self) -> None:
@@ -82,7 +89,12 @@ class IbRail(Blockwise):
             columns, self._numbers, "rail", warm=20, half_life=120.0, clip=lambda s: 3 * s
         )
         self._means, self._nodes = BlockMeans(columns, ("bits",)), Groups(_rails)
+        self._jobs = JobTracker()
+        self._shared: tuple[object, int, NDArray[np.bool_]] = (None, -1, np.zeros(0, np.bool_))
         super().__init__(BLOCK_S, columns)
+
+    def _take_events(self, events: Iterable[Event]) -> None:
+        self._jobs.take(events)
 
     def _sample(self, frame: Frame) -> None:
         columns = self._columns
@@ -113,7 +125,12 @@ class IbRail(Blockwise):
         busy = x - y > np.log(
             MIN_TRAFFIC * 2 * columns["rate"]
         )  # the median of its node, both directions
-        y = np.where(busy, y, np.nan)
+        y = np.where(busy & ~self._of_several_jobs(), y, np.nan)
+        near = share_by_group(
+            np.abs(y) < LIMIT.floor, np.isfinite(y), node, len(self._nodes.names)
+        ).share
+        if len(near):
+            y = np.where((node >= 0) & (near[node] >= MOST), y, np.nan)
         r = lane.residual(y)
         limit = LIMIT.at(lane.s)
         columns["run"] = runs(columns["run"], r, limit)
@@ -130,6 +147,16 @@ class IbRail(Blockwise):
             )
         yield from self._standing.end_rows(columns, columns["good"] >= CLEAR_BLOCKS, at)
         lane.learn(y, columns["run"] > 0)
+
+    def _of_several_jobs(self) -> NDArray[np.bool_]:
+        """Ports of nodes with more than one job, (row,)."""
+        devices, version = self._columns.devices, self._jobs.version
+        if self._shared[0] is not devices or self._shared[1] != version:
+            hosts = {device.host for device in devices}
+            several = {host for host in hosts if len(self._jobs.of_host(host)) > 1}
+            here = np.array([device.host in several for device in devices], np.bool_)
+            self._shared = devices, version, here
+        return self._shared[2]
 
     def _verdict(self, row: int, r: float, bits: float) -> Verdict:
         lost, port = -np.expm1(r), self._columns.devices[row]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from detectors.infiniband import IbRail
+from pipeline.frame import Device
 from tests.detectors.feed import open_findings
 from tests.detectors.port_feed import DOWN, PortFeed, a_link, a_port
 
@@ -55,6 +56,37 @@ def test_ports_of_storage_are_no_rails(of_storage: dict[str, str]) -> None:
     tenth = {name: value // 10 for name, value in WORDS.items()}
     assert feed.run(7200, {**busy, **{p.id: tenth for p in storage}}) == []
     assert feed.run(1800, busy, transmit_words=0, receive_words=0) == []
+
+
+@pytest.mark.slow
+def test_the_port_of_a_server_that_is_switched_off_is_no_slow_rail() -> None:
+    """Each port carries the requests of another server; one is scaled down to nothing at night."""
+    feed = PortFeed(IbRail(), RAILS)
+    shares = (1.0, 1.0, 0.6, 0.6, 0.3, 0.3, 0.3, 0.1)
+    serve = {
+        port.id: {name: round(share * value) for name, value in WORDS.items()}
+        for port, share in zip(RAILS, shares, strict=True)
+    }
+    assert feed.run(3600, serve) == []
+    assert feed.run(3600, serve | {ONE.id: {"transmit_words": 0, "receive_words": 0}}) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("jobs", "found"), [((8,), True), ((4, 4), False)])
+def test_ports_of_several_jobs_are_no_rails_of_each_other(
+    jobs: tuple[int, ...], *, found: bool
+) -> None:
+    """A scheduler gave the node to two of them: one that ends a phase slows nobody down."""
+    feed, first = PortFeed(IbRail(), RAILS), 0
+    for number, size in enumerate(jobs):
+        gpus = " ".join(f"GPU-{n}" for n in range(first, first + size))
+        first += size
+        at = Device("n1", "node", "n1")
+        feed.event(at, "job_started", source="jobs", job=str(number), gpus=gpus, hosts=1)
+    busy = dict.fromkeys([p.id for p in RAILS], WORDS)
+    half = {name: value // 2 for name, value in WORDS.items()}
+    assert feed.run(1800, busy) == []
+    assert bool(feed.run(900, busy | {ONE.id: half})) == found
 
 
 @pytest.mark.slow
