@@ -117,7 +117,9 @@ def test_of_some_nodes_no_job_is_known_though_their_gpus_work() -> None:
     known = {uuid for job in world.jobs for uuid in job.gpus}
     gpus = [device for device in world.devices if device.kind == "gpu"]
     busy = np.array([column(t, "gpu", "gpu_utilization_percent") for t in _first(world, 60)]) > 0
-    work = {gpu.host for gpu, works in zip(gpus, busy.any(axis=0), strict=True) if works}
+    work = {
+        gpu.host for gpu, works in zip(gpus, np.any(busy, axis=0).tolist(), strict=True) if works
+    }
     assert 0 < len({gpu.host for gpu in gpus if gpu.id in known} & work) < len(work)
 
 
