@@ -38,7 +38,8 @@ def kinds_of(spelling: Spelling) -> list[str]:
     rng, joiner = np.random.default_rng(1), Joiner()
     words = Words(rng, load_profile("hgx-h100"), 3)
     records = [Record(text, n, n) for n, text in enumerate(words.of(spelling, rng))]
-    return [parsed.kind for record in records if (parsed := joiner.feed(record))]
+    at_once = [parsed.kind for record in records if (parsed := joiner.feed(record))]
+    return at_once + [parsed.kind for _, parsed in joiner.overdue(final=True)]
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=map(str, count()))

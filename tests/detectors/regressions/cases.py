@@ -129,6 +129,11 @@ KERNEL_LOG = (
         ),
     ),
     Known(
+        "most",
+        "a GPU that is lost and what the driver prints of it without its address are two faults",
+        (INCIDENTS + "test_lines_of_the_driver_that_name_no_gpu_are_of_the_one_that_is_gone",),
+    ),
+    Known(
         "NVSentinel",
         "one job that crashes in a rack of 72 GPUs condemns every node",
         (
