@@ -45,7 +45,7 @@ def progress(rank: int, enqueued: int, completed: int, group: str = "0(default_p
     )
 
 
-def timeout(rank: int, in_group: int, sequence: int) -> str:
+def timed_out(rank: int, in_group: int, sequence: int) -> str:
     """What a rank says when its watchdog has lost its patience."""
     return (
         f"[rank{rank}]:[E1118 20:32:23.9 ProcessGroupNCCL.cpp:629] [Rank {in_group}] Watchdog "
@@ -82,10 +82,10 @@ def test_a_timeout_of_a_smaller_group_is_no_call_of_the_default_one() -> None:
     tensor = [
         line
         for rank in range(4, 8)
-        for line in (timeout(rank, rank - 4, 610), progress(rank, 616, 609, "4(tp)"))
+        for line in (timed_out(rank, rank - 4, 610), progress(rank, 616, 609, "4(tp)"))
     ]
     others = [0, *range(2, 8)]
-    data = [line for r in others for line in (timeout(r, r, 11), progress(r, 11, 10))]
+    data = [line for r in others for line in (timed_out(r, r, 11), progress(r, 11, 10))]
     verdict = of(*data, *tensor, progress(1, 10, 10))
     assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("host_hang", [1])
     assert (verdict.operation, verdict.sequence, verdict.victims) == ("allreduce", 11, 7)
@@ -93,7 +93,7 @@ def test_a_timeout_of_a_smaller_group_is_no_call_of_the_default_one() -> None:
 
 def test_a_rank_that_has_called_nothing_yet_never_came() -> None:
     """The others wait in the first collective. A first send or receive not every rank has."""
-    waiting = [line for r in (1, 2, 3) for line in (timeout(r, r, 1), progress(r, 1, -1))]
+    waiting = [line for r in (1, 2, 3) for line in (timed_out(r, r, 1), progress(r, 1, -1))]
     verdict = of(*waiting, progress(0, -1, -1))
     assert (verdict.cause, [c.rank for c in verdict.culprits]) == ("host_hang", [0])
     transfers = [line.replace("ALLREDUCE", "RECV") for line in waiting]
@@ -363,7 +363,7 @@ def stuck(rank: int) -> str:
 
 def test_a_victim_that_is_stuck_in_giving_up_is_no_culprit() -> None:
     """It has timed out before; one that is stuck while the others time out is the one."""
-    waiting = [line for r in (1, 2, 3) for line in (timeout(r, r, 9), progress(r, 9, 8))]
+    waiting = [line for r in (1, 2, 3) for line in (timed_out(r, r, 9), progress(r, 9, 8))]
     assert of(*waiting, stuck(1), stuck(2), stuck(3)).culprits == ()
     assert [c.rank for c in of(*waiting, stuck(1), stuck(0)).culprits] == [0]
 
