@@ -230,7 +230,7 @@ MUTES = [
         False,
     ),
     (
-        "an agent that does not respond is told of once",
+        "an agent that does not respond is reported once",
         alert("TocsinAgentDown", "a", job="tocsin", **N1),
         alert("RawGpuExporterDown", "b", job="tocsin", **N1),
         True,

@@ -14,8 +14,8 @@ from evaluation.independent.site.faults import Breaker, Trouble
 from evaluation.independent.site.interrupted import interrupted
 from evaluation.independent.site.life import Life, Site
 from evaluation.independent.site.manners import manners
-from evaluation.independent.site.requests import served
 from evaluation.independent.site.room import furnish
+from evaluation.independent.site.servers import served
 from evaluation.independent.site.too_hot import too_hot
 
 NODES = 16

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation.independent.interface import Event
-from evaluation.independent.site.cluster import PER_NODE, Cluster
+from evaluation.independent.site.cluster import Cluster
 from evaluation.independent.site.draw import between, spread
-from evaluation.independent.site.plan import Plan, Scheduler
+from evaluation.independent.site.plan import Plan, Scheduler, parts
 from evaluation.independent.site.work import Indices, Load, Now, Training
 
 HOUR_S = 3_600.0
@@ -44,11 +44,9 @@ class Interrupted(Training):
 
 def interrupted(source: np.random.Generator, cluster: Cluster, lasts_s: float) -> Plan:
     """Nodes in jobs of one to half of them, one after another, with experts of unequal load."""
-    scheduler, first = Scheduler(source, cluster, lasts_s), 0
-    while first < len(cluster.nodes):
-        nodes = min(int(2 ** source.integers(0, 4)), len(cluster.nodes) - first)
-        _trainings(scheduler, np.arange(first * PER_NODE, (first + nodes) * PER_NODE))
-        first += nodes
+    scheduler = Scheduler(source, cluster, lasts_s)
+    for gpus in parts(source, cluster):
+        _trainings(scheduler, gpus)
     return scheduler.plan
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -102,12 +103,19 @@ class Scheduler:
 
 def large_trainings(source: np.random.Generator, cluster: Cluster, lasts_s: float) -> Plan:
     """Whole nodes in jobs of one to half of the nodes, one after another."""
-    scheduler, first = Scheduler(source, cluster, lasts_s), 0
+    scheduler = Scheduler(source, cluster, lasts_s)
+    for gpus in parts(source, cluster):
+        scheduler.one_after_another(gpus)
+    return scheduler.plan
+
+
+def parts(source: np.random.Generator, cluster: Cluster) -> Iterator[Indices]:
+    """The GPUs of one, two, four or eight nodes at a time, until all have been given."""
+    first = 0
     while first < len(cluster.nodes):
         nodes = min(int(2 ** source.integers(0, 4)), len(cluster.nodes) - first)
-        scheduler.one_after_another(np.arange(first * PER_NODE, (first + nodes) * PER_NODE))
+        yield np.arange(first * PER_NODE, (first + nodes) * PER_NODE)
         first += nodes
-    return scheduler.plan
 
 
 def mixed(source: np.random.Generator, cluster: Cluster, lasts_s: float) -> Plan:

@@ -37,7 +37,7 @@ ROLES = (
 
 
 @dataclass
-class Requests:
+class Server:
     """One server. ``night`` are the hours of a day in which it is scaled down to nothing."""
 
     gpus: Indices
@@ -102,9 +102,9 @@ def served(source: np.random.Generator, cluster: Cluster, lasts_s: float) -> Pla
     )
 
 
-def _server(source: np.random.Generator, gpus: Indices, role: Role, lasts_s: float) -> Requests:
+def _server(source: np.random.Generator, gpus: Indices, role: Role, lasts_s: float) -> Server:
     sleeps = source.random() < 0.3
-    return Requests(
+    return Server(
         gpus,
         120.0,
         lasts_s + 60,
