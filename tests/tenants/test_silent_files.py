@@ -164,7 +164,7 @@ def test_an_environment_that_is_mapped_from_a_file_is_not_read(node: Node, silen
     began = time.monotonic()
     node.read(61)
     found = {pid: job.name for job in node.jobs() for pid in (p.pid for p in job.present)}
-    assert found == {hostile.pid: f"user{MALLORY}", honest.pid: "71"}
+    assert found == {hostile.pid: f"user{MALLORY} on n1", honest.pid: "71"}
     assert time.monotonic() - began < 5.0
 
 
